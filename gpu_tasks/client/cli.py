@@ -10,7 +10,8 @@ import click
 from cli.deferred import runs
 from cli.options import HELP_NAMES, key_option, session_options
 from cli.program import ProgramGroup
-from gpu_tasks.client.groups import container  # noqa: F401  # it adds its commands to `task`
+from gpu_tasks.client.groups import container, limits  # noqa: F401  # it adds its commands to `task`
+from gpu_tasks.client.groups.budget import budget, spend
 from gpu_tasks.client.groups.declared import submission_options
 from gpu_tasks.client.groups.foreign_words import FOREIGN_WORDS
 from gpu_tasks.client.groups.model import model
@@ -20,7 +21,6 @@ from gpu_tasks.client.groups.task import conversion_options, task
 from gpu_tasks.client.groups.unit import unit
 from gpu_tasks.models.errors import ModelError
 
-BLOCK_MAX = 2**32 - 1
 SHORT_FORMS = {
     "run": "run",
     "ps": "list",
@@ -56,7 +56,7 @@ def main() -> None:
     """
 
 
-for command in (unit, task, offer, model, session, chat):
+for command in (unit, task, offer, model, session, chat, budget, spend):
     main.add_command(command)
 for short_form, task_command in SHORT_FORMS.items():
     main.add_command(task.commands[task_command], short_form)
@@ -70,7 +70,7 @@ for short_form, task_command in SHORT_FORMS.items():
 @click.option(
     "--from",
     "first",
-    type=click.IntRange(0, BLOCK_MAX),
+    type=click.IntRange(0, limits.BLOCK_MAX),
     metavar="BLOCK",
     help="First block.  [default: the newest 64; with -w the next]",
 )

@@ -7,6 +7,7 @@ from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 
+from gpu_tasks.client.buyer import Buyer
 from gpu_tasks.client.units.file_plan import FilePlan, FileWish, Sold, plan_file
 from gpu_tasks.client.units.posting import Wish
 from gpu_tasks.market.inference.services import ServiceTerms
@@ -50,4 +51,6 @@ def planned(
         assert is_sold, "asked for where a record has it"
         return form, SOLD
 
-    return asyncio.run(plan_file(b"g" * 32, b"a" * 32, replace(WISH, device_class=device_class), wish, sold, usual))
+    return asyncio.run(
+        plan_file(b"g" * 32, Buyer.alone(b"a" * 32), replace(WISH, device_class=device_class), wish, sold, usual)
+    )

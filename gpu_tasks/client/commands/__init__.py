@@ -29,5 +29,7 @@ In reading order:
 * `services`: services, offers and prices; create and close a service
 * `session_stream`: the stream of a session, built from the chain's record, a key and a file
 * `sessions`: open, list and close sessions
+* `budgets`: create budgets, let keys spend from them, list, revoke, withdraw, close
+* `spend`: the cost of units and sessions by day, key or model
 * `chat`: questions and streamed answers in a session
 """

@@ -12,13 +12,14 @@ import click
 
 from cli.calls import PlannedCall, SendingOptions, make, require_somebody_to_ask
 from cli.session import CallFailedError, WalletSession
+from gpu_tasks.client.buyer import Buyer
 from gpu_tasks.client.commands.calls import planned, this_command, told_when_interrupted
 from gpu_tasks.client.commands.id_prefixes import TaskError, is_id, known_task, named_task, named_unit
 from gpu_tasks.client.commands.purchase import PostedRun, follow_file, post_units, require_answers, sender, show_end
 from gpu_tasks.client.commands.task_decisions import cancelled
 from gpu_tasks.client.commands.units import known_unit
 from gpu_tasks.client.units.answers import CANCELS_PER_CALL, RunStop, cancel_call
-from gpu_tasks.client.units.file_plan import ACCOUNT, FORM, FileWish, identity, plan_file, postings_of, wish_of
+from gpu_tasks.client.units.file_plan import FORM, FileWish, buyer_of, identity, plan_file, postings_of, wish_of
 from gpu_tasks.client.units.lines import FileForm
 from gpu_tasks.client.units.posting import PostError, Prompt, Wish
 from gpu_tasks.client.units.results import ResultError, progress
@@ -113,7 +114,8 @@ def _check_cancellable(unit: Unit, account: bytes) -> None:
     """Raise ResultError if the account cannot cancel the unit."""
     if unit.customer != account:
         raise ResultError(
-            f"the unit belongs to {ss58.encode(unit.customer)}. Only the key that posted it can cancel it",
+            f"the unit belongs to {ss58.encode(unit.customer)}. Only the key of this account can cancel it, "
+            "and a budget has none",
             code="not_owner",
         )
     if not is_open(unit):
@@ -152,9 +154,9 @@ class RecordedRun:
     folder: Path
 
     @property
-    def account(self) -> bytes:
-        """The customer's account."""
-        return bytes.fromhex(self.plan.settings[ACCOUNT])
+    def buyer(self) -> Buyer:
+        """The customer, and the key that posts."""
+        return buyer_of(self.plan.settings)
 
     @property
     def source(self) -> str:
@@ -213,9 +215,16 @@ def cancel_run(session: WalletSession, text: str, key_text: str, sending: Sendin
 
 
 def _require_cancellable(run: RecordedRun, account: bytes) -> None:
-    if run.account != account:
+    if run.buyer.budget is not None:
         raise RecordError(
-            f"the run belongs to {ss58.encode(run.account)}. Only the key that posts it can cancel it", code="not_owner"
+            "the run spends a budget, whose account has no key, so its queued units cannot be cancelled. Their money "
+            "returns if nobody takes them. Stop the `ogpu unit post` command to post no more",
+            code="budget_run",
+        )
+    if run.buyer.customer != account:
+        raise RecordError(
+            f"the run belongs to {ss58.encode(run.buyer.customer)}. Only the key that posts it can cancel it",
+            code="not_owner",
         )
     if run.record.is_whole:
         status = state_of(run.record).status.value
@@ -257,7 +266,7 @@ async def _cancel(session: WalletSession, client: ChainClient, key: Keypair, run
             try:
                 source = opened.enter_context(opened_source(run.source))
                 wanted = FileWish(source, run.form, *run.results, run.folder)
-                file = await plan_file(client.genesis_hash, run.account, run.wish, wanted, reads_no_line, reads_no_line)
+                file = await plan_file(client.genesis_hash, run.buyer, run.wish, wanted, reads_no_line, reads_no_line)
             except (OSError, WalletError) as error:
                 await _take_back(session, client, key, run, tip)
                 raise CallFailedError(_without_file(run, error), code="run_file_missing") from None
@@ -291,9 +300,9 @@ def _without_file(run: RecordedRun, error: Exception) -> str:
 async def _take_back(session: WalletSession, client: ChainClient, key: Keypair, run: RecordedRun, tip: int) -> None:
     """Cancel the waiting units of a run without its file. Post nothing."""
     wish, digest = run.wish, bytes.fromhex(run.plan.file)
-    named_by = postings_of(identity(client.genesis_hash, run.account, wish, run.form, digest, run.results))
+    named_by = postings_of(identity(client.genesis_hash, run.buyer, wish, run.form, digest, run.results))
     names = [Prompt(first + 1, counted(count, "request")) for first, count in run.plan.units]
-    posted = PostedRun(named_by, wish, tip, [], names)
+    posted = PostedRun(named_by, run.buyer, wish, tip, [], names)
     with BatchRecord.open_named(run.folder, run.record.name) as record:
         stop = RunStop(record, sender(session, client, key, tip))
         await post_units(session, client, key, record, stop, posted)

@@ -20,6 +20,7 @@ import click
 from cli.output import as_text, plain
 from cli.prompts import require_agreement
 from cli.session import CallFailedError, WalletSession, note
+from gpu_tasks.client.buyer import buyer_for
 from gpu_tasks.client.commands.calls import other_command
 from gpu_tasks.client.commands.session_stream import form_of_session, present_provider, signer_of
 from gpu_tasks.client.commands.sessions import (
@@ -37,6 +38,7 @@ from gpu_tasks.client.sessions.session_client import NextProvider, ProviderGoneE
 from gpu_tasks.client.sessions.session_money import left_for_tokens
 from gpu_tasks.client.sessions.session_reads import KnownSession, SessionError, is_usable, session_of, sessions_of
 from gpu_tasks.client.sessions.session_store import SessionFile
+from gpu_tasks.client.spending import note_closing, note_session
 from gpu_tasks.data.sealing import SealKey
 from gpu_tasks.market.sessions.records import SessionState, spare_of
 from gpu_tasks.market.sessions.sessions import Sessions
@@ -94,7 +96,9 @@ def chat(
     system_text: str | None, is_kept: bool, is_agreed: bool, **given: Any,
 ) -> None:  # fmt: skip
     """Carry out `ogpu chat`."""
-    wish = SessionWish(model_text, given["service"], given["deposit"], given["term"], given["rate"])
+    wish = SessionWish(
+        model_text, given["service"], given["deposit"], given["term"], given["rate"], given["budget_text"]
+    )
     wanted = ChatWish(
         wish, session_text, system_text, given["temperature"], given["max_tokens"], given["seed"], is_kept, is_agreed
     )  # fmt: skip
@@ -176,11 +180,13 @@ async def _session_for(
         _require_use(found, keypair)
     else:
         known = await sessions_of(client, keypair.account, sessions_folder(session, client))
+        buyer = await buyer_for(client, keypair.account, wanted.wish.budget)
         usable = [
             each
             for each in known
             if is_usable(each)
             and each.record.signer == keypair.account
+            and (buyer.budget is None or each.record.customer == buyer.customer)
             and wanted.wish.service in (None, each.record.service)
             and names_model(text, each.record.workload, each.record.model)
         ]
@@ -212,7 +218,7 @@ def _session_over(found: KnownSession) -> SessionError:
 async def _opened(
     session: WalletSession, client: ChainClient, keypair: Keypair, wanted: ChatWish, *, is_piped: bool
 ) -> KnownSession:
-    plan = await plan_session(client, wanted.wish)
+    plan = await plan_session(client, wanted.wish, keypair.account)
     if not wanted.is_agreed:
         if is_piped:
             raise SessionError(
@@ -224,6 +230,7 @@ async def _opened(
         )
         require_agreement("Open this session?", "add --yes to open one", SessionError)
     outcome = await send_unseen(session, client, plan.call(keypair.account, SealKey.of(keypair).public), keypair)
+    note_session(session, client, plan.buyer, opened_id(outcome), plan.form.name, outcome.fee)
     return await session_of(client, opened_id(outcome))
 
 
@@ -240,10 +247,11 @@ def _next_provider(
                     return None
                 note(f"the provider is gone ({harmless(reason)}). Handing the session over to its spare")
                 try:
-                    await send_unseen(session, client, Sessions.hand_over(session=session_id), keypair)
+                    outcome = await send_unseen(session, client, Sessions.hand_over(session=session_id), keypair)
                 except CallFailedError as error:
                     note(f"the spare cannot go on: {error}")
                     return None
+                note_closing(session, client, found, outcome.fee, sessions_folder(session, client))
                 found = await session_of(client, session_id)
         return present_provider(session, found, keypair)
 
@@ -273,7 +281,8 @@ async def _leave(session: WalletSession, found: KnownSession, keypair: Keypair, 
             note("the session is over already. The rest of its deposit returns after the provider's last claim")
             return
         note("closing the session")
-        await send_unseen(session, client, Sessions.close(session=found.id), keypair)
+        outcome = await send_unseen(session, client, Sessions.close(session=found.id), keypair)
+        note_closing(session, client, await _as_now(client, found), outcome.fee, sessions_folder(session, client))
     note("the session is closed. The rest of its deposit returns after the provider's last claim")
 
 
@@ -288,6 +297,14 @@ async def _is_open(client: ChainClient, session_id: bytes) -> bool:
         return is_usable(await session_of(client, session_id))
     except SessionError:
         return False
+
+
+async def _as_now(client: ChainClient, found: KnownSession) -> KnownSession:
+    """Return a session as it is now, or as it was if it has ended."""
+    try:
+        return await session_of(client, found.id)
+    except SessionError:
+        return found
 
 
 class _Breaks:

@@ -243,7 +243,7 @@ async def _unit_of_line(client: ChainClient, folder: Path, text: str, line: int)
     try:
         with opened_source(run.source) as source:
             wanted = FileWish(source, run.form, *run.results, run.folder)
-            file = await plan_file(client.genesis_hash, run.account, run.wish, wanted, reads_no_line, reads_no_line)
+            file = await plan_file(client.genesis_hash, run.buyer, run.wish, wanted, reads_no_line, reads_no_line)
     except OSError as error:
         raise ResultError(
             f"{run.source or 'the piped input'} is needed to find the line: {error.strerror}. Name the unit and its "

@@ -15,6 +15,7 @@ import click
 from cli.ids import first_digits, only_match
 from cli.session import WalletSession
 from genesis.preset_names import CUSTOMER_NAMES, DEV_NAMES
+from gpu_tasks.client.buyer import accounts_of
 from gpu_tasks.client.groups.task import task as task_group
 from gpu_tasks.client.groups.unit import unit as unit_group
 from gpu_tasks.client.offers.outlook import sells_tasks
@@ -98,7 +99,11 @@ async def named_id(
         return whole_id
     if id_text == LAST:
         return await _newest_id(
-            client, [session.account(key_text)] if key_text else _matching_accounts(session, client), kinds
+            client,
+            await accounts_of(client, session.account(key_text))
+            if key_text
+            else await _matching_accounts(session, client),
+            kinds,
         )
     what, digits = " or ".join(kind.value for kind in kinds), _typed_digits(id_text)
     if digits is None:
@@ -108,7 +113,7 @@ async def named_id(
             code="invalid_id",
         )
     block_hash = await client.finalized()
-    accounts = _matching_accounts(session, client, key_text)
+    accounts = await _matching_accounts(session, client, key_text)
     matches = [
         known_id for kind in kinds for known_id in await _ids_beginning_with(client, kind, accounts, digits, block_hash)
     ]
@@ -180,11 +185,12 @@ async def _blocks_of_posts(
     return [None if task is None else task.submitted_at for task in tasks]
 
 
-def _matching_accounts(session: WalletSession, client: ChainClient, key_text: str | None = None) -> list[bytes]:
-    """Return the accounts whose units and tasks a beginning may match."""
+async def _matching_accounts(session: WalletSession, client: ChainClient, key_text: str | None = None) -> list[bytes]:
+    """Return the accounts whose units and tasks a beginning may match: those of keys, and of their budgets."""
     known = [f"//{name}" for name in (*DEV_NAMES, *CUSTOMER_NAMES)] if market_reads.is_development(client) else []
     texts = [*([] if key_text is None else [key_text]), *session.keyring.names(), *known]
-    return list(dict.fromkeys(session.account(text) for text in texts))
+    accounts = dict.fromkeys(session.account(text) for text in texts)
+    return list(dict.fromkeys([each for account in accounts for each in await accounts_of(client, account)]))
 
 
 async def _ids_beginning_with(

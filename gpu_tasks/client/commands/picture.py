@@ -16,6 +16,7 @@ import click
 from cli.output import Account
 from cli.session import CallFailedError, WalletSession
 from gpu_tasks.batches.requests import rate_of, work_of
+from gpu_tasks.client.buyer import Buyer, buyer_for
 from gpu_tasks.client.commands.calls import told_nothing_was_sent
 from gpu_tasks.client.commands.purchase import Manner, answer_file
 from gpu_tasks.client.input_files import read_input
@@ -217,6 +218,7 @@ def picture(
     session: WalletSession, file: Path | None, scene: Path | None, key_text: str, size: tuple[int, int] | None,
     tiles: int, out: Path, force: bool, service: int | None, racers: int, price: int | None, pixels: int,
     backend: str, anyway: bool, postings: Path, again: bool, tip: int, yes: bool, dry_run: bool,
+    budget_text: str | None,
 ) -> None:  # fmt: skip
     """Carry out `ogpu unit picture`."""
     if (file is None) == (scene is None):
@@ -236,8 +238,9 @@ def picture(
         rate = rate_of(per_tile, work_of(0, 0, most))
         # A small tile for the default amount would cost more for a bundle than the service may ask.
         wish = Wish(number, most, {}, racers, min(rate, sold.terms.price_max) if is_default else rate)
-        state = PictureState.read(postings, order, client.genesis_hash, session.payer(key_text).account)
-        bought = _Picture(session, key_text, order, requests, check, postings, place)
+        buyer = await buyer_for(client, session.payer(key_text).account, budget_text)
+        state = PictureState.read(postings, order, client.genesis_hash, buyer.name)
+        bought = _Picture(session, buyer, order, requests, check, postings, place)
         found = None if again else state.to_take_up()
         if found is None:
             check_terms(sold, picture_form(), wish, price_from)
@@ -256,7 +259,7 @@ def picture(
     with told_nothing_was_sent():
         session.run(look)
     ((wish, wanted, bought),) = planned
-    answer_file(session, key_text, wish, wanted, Manner(tip, anyway, yes, dry_run), bought.finish)
+    answer_file(session, key_text, wish, wanted, Manner(tip, anyway, yes, dry_run, budget_text), bought.finish)
 
 
 def _scene_of(file: Path | None, scene: Path | None) -> tuple[str, int | None]:
@@ -320,7 +323,7 @@ class _Picture:
     """A purchase of a picture: it checks the answers and assembles the picture."""
 
     session: WalletSession
-    key_text: str
+    buyer: Buyer
     order: PictureOrder
     requests: list[bytes]
     check: PixelCheck
@@ -347,8 +350,7 @@ class _Picture:
     async def finish(self, client: ChainClient) -> None:
         """Write the picture and print its providers. Raise CallFailedError if tiles are missing."""
         order, output = self.order, self.session.output
-        account = self.session.payer(self.key_text).account
-        state = PictureState.read(self.postings, order, client.genesis_hash, account)
+        state = PictureState.read(self.postings, order, client.genesis_hash, self.buyer.name)
         if len(state.outputs) < len(order.places):
             said = "; ".join(f"tile {tile}: {why}" for tile, why in sorted(state.problems.items())[:PROBLEMS_SHOWN])
             raise CallFailedError(

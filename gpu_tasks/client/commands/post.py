@@ -15,6 +15,7 @@ import click
 
 from cli.session import CallFailedError, WalletSession, note
 from gpu_tasks.batches.requests import REQUESTS_MAX
+from gpu_tasks.client.buyer import Buyer, buyer_for
 from gpu_tasks.client.commands.calls import (
     other_command,
     this_command,
@@ -51,7 +52,7 @@ from gpu_tasks.client.units.run_record import window_seconds
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.unit_input import INPUT_BYTES_MAX
 from wallet.amounts import counted, format_amount
-from wallet.client import ChainClient, Payer
+from wallet.client import ChainClient
 from wallet.keypair import Keypair
 
 PIECE_BYTES = 1024 * 1024
@@ -63,28 +64,32 @@ def post(
     session: WalletSession, file: BinaryIO, key_text: str, service: int, max_tokens: int, batch: int | None,
     options: tuple[tuple[str, str], ...], racers: int, device_class: str, price: int, anyway: bool,
     out: Path | None, errors: Path | None, form: str | None, window: str | None, is_watched: bool, postings: Path,
-    again: bool, tip: int, yes: bool, dry_run: bool,
+    again: bool, tip: int, yes: bool, dry_run: bool, budget_text: str | None,
 ) -> None:  # fmt: skip
     """Carry out `ogpu unit post`."""
+    manner = Manner(tip, anyway, yes, dry_run, budget_text)
     most = batch or (REQUESTS_MAX if out else 1)
     wish = Wish(service, max_tokens, dict(options), racers, price, most, device_class)
     if out is not None:
         if is_watched or again:
             raise click.UsageError("--out follows the units anyway. To ask again, name another RESULTS")
+        if window is not None and budget_text is not None:
+            raise click.UsageError("--completion-window cancels units, and a budget's units cannot be cancelled")
         if window is not None:
             window_seconds(window)  # Refuse another text before a node is asked.
         with _seekable(file) as stream:
             beside = errors or out.with_name(f"{out.name}.errors")
             as_form = None if form is None else FileForm(form)
             file_wish = FileWish(stream, as_form, out, beside, postings, _path_of(file), window)
-            answer_file(session, key_text, wish, file_wish, Manner(tip, anyway, yes, dry_run))
+            answer_file(session, key_text, wish, file_wish, manner)
         return
     if errors is not None or form not in {None, FileForm.LINES.value} or window is not None:
         raise click.UsageError(
             "--errors, --form jsonl or openai, and --completion-window need a file of results. Add --out RESULTS"
         )
-    _post_lines(session, file, key_text, wish, Manner(tip, anyway, yes, dry_run), postings, again=again,
-                is_watched=is_watched, is_told=form is not None)  # fmt: skip
+    _post_lines(
+        session, file, key_text, wish, manner, postings, again=again, is_watched=is_watched, is_told=form is not None
+    )
 
 
 def _post_lines(
@@ -100,6 +105,7 @@ def _post_lines(
 
     async def look(client: ChainClient) -> None:
         payer = session.payer(key_text)
+        buyer = await buyer_for(client, payer.account, manner.budget)
         service = await open_service(client, wish.service)
         workload_form = form_of(wish.service, service)
         check_terms(service, workload_form, wish)
@@ -108,21 +114,22 @@ def _post_lines(
         found, requests = read_prompts(prompt_bytes, terms, is_told=is_told)
         prompts.extend(found)
         units, named = units_of(prompts, requests, workload_form, wish, service.terms)
-        known = set() if again else _to_go_on_with(postings, _post_identity(client, payer, wish, prompts), key_text)
+        known = set() if again else _to_go_on_with(postings, _post_identity(client, buyer, wish, prompts), key_text)
         missing = [unit for place, unit in enumerate(units) if place not in known]
         if missing:
-            await require_takers(client, payer.account, wish, manner)
-        priced_units = await priced(client, payer, wish, missing, workload_form.cost_unit, manner)
+            await require_takers(client, buyer.customer, wish, manner)
+        priced_units = await priced(client, payer, buyer, wish, missing, workload_form.cost_unit, manner)
         plans.append(_PostPlan(units, named, priced_units))
 
     async def send(client: ChainClient) -> None:
         keypair, (plan,) = session.key(key_text), plans
-        identity = _post_identity(client, keypair, wish, prompts)
+        buyer = plan.found.buyer
+        identity = _post_identity(client, buyer, wish, prompts)
         with PostingRecord.open(postings, *identity) as record:
             records.append(record)
             if again or is_told_of(record.parts):
                 record.forget()
-            posted = await post_once(session.output, client, record, keypair, wish, manner.tip, plan.units, plan.named)
+            posted = await post_once(session, client, record, keypair, buyer, wish, manner.tip, plan.units, plan.named)
             followed.extend(posted)
             if not is_watched:
                 _show_posted(session, posted, plan.found.cost)
@@ -245,6 +252,6 @@ def _posted_title(posted: int, cost: PostingCost) -> str:
     return f"{counted(posted)} posted{now}, for at most {format_amount(cost.most)} oGPU"
 
 
-def _post_identity(client: ChainClient, payer: Payer, wish: Wish, prompts: list[Prompt]) -> tuple[bytes, ...]:
-    """Return the identity of a post: chain, account, terms and every prompt."""
-    return client.genesis_hash, payer.account, repr(wish).encode(), *(prompt.text.encode() for prompt in prompts)
+def _post_identity(client: ChainClient, buyer: Buyer, wish: Wish, prompts: list[Prompt]) -> tuple[bytes, ...]:
+    """Return the identity of a post: chain, buyer, terms and every prompt."""
+    return client.genesis_hash, buyer.name, repr(wish).encode(), *(prompt.text.encode() for prompt in prompts)

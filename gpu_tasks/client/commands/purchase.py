@@ -19,6 +19,7 @@ from rich.table import Column
 from cli import calls
 from cli.output import Output
 from cli.session import SENT_FOLDER, CallFailedError, WalletSession, note
+from gpu_tasks.client.buyer import Buyer, Outlay, buyer_for, require_caps
 from gpu_tasks.client.commands.calls import other_command, this_command, told_nothing_was_sent, told_when_interrupted
 from gpu_tasks.client.offers.listing import (
     ServiceError,
@@ -29,6 +30,7 @@ from gpu_tasks.client.offers.listing import (
     usual_price,
 )
 from gpu_tasks.client.offers.outlook import require, spendable
+from gpu_tasks.client.spending import note_units
 from gpu_tasks.client.units.answers import AnswersSoFar, FileAnswers, LookedBack, RunStop, SendCall, look_back
 from gpu_tasks.client.units.costs import Estimate, SpentMoney, UnitSums, estimate_of, refused_facts
 from gpu_tasks.client.units.file_plan import FilePlan, FileWish, Sold, plan_file, wish_of
@@ -36,6 +38,7 @@ from gpu_tasks.client.units.lines import FileForm
 from gpu_tasks.client.units.posting import AskedUnit, PostingCost, Prompt, Sealer, Wish, check_terms, cost_of, parts_of
 from gpu_tasks.client.units.posting_once import Posted, PostingRecord, PostingRun, Progress
 from gpu_tasks.client.units.result_lines import LineWriter, ResultFiles, require_files
+from gpu_tasks.client.units.run_progress import BatchProgress
 from gpu_tasks.client.units.run_record import BatchRecord, counts_of, run_id, state_of
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import BlobClient
@@ -49,17 +52,19 @@ from wallet.submission import send_once
 
 @dataclass(frozen=True, slots=True)
 class Manner:
-    """The options of a purchase: its tip in grains, and the steps to skip."""
+    """The options of a purchase: its tip in grains, the steps to skip, and the budget that pays."""
 
     tip: int
     anyway: bool
     yes: bool
     dry_run: bool
+    budget: str | None = None
+    """The budget as typed."""
 
 
 async def post_once(
-    output: Output, client: ChainClient, record: PostingRecord, key: Keypair, wish: Wish, tip: int,
-    units: Sequence[AskedUnit], prompts: list[Prompt], *, is_over: Callable[[], bool] = lambda: False,
+    session: WalletSession, client: ChainClient, record: PostingRecord, key: Keypair, buyer: Buyer, wish: Wish,
+    tip: int, units: Sequence[AskedUnit], prompts: list[Prompt], *, is_over: Callable[[], bool] = lambda: False,
     places: Sequence[int] | None = None, sends: bool = True,
 ) -> list[Posted]:  # fmt: skip
     """Seal, store and post the units that the record lacks, and return all of them once they are final.
@@ -67,25 +72,39 @@ async def post_once(
     With `places` post only these. Once `is_over`, or without `sends`, return the units posted until then.
     """
     missing = set(range(len(units)) if places is None else places) - record.recorded
-    with ProgressBar(console=output.console, disable=output.as_json, transient=True) as bar:
+    with ProgressBar(console=session.output.console, disable=session.output.as_json, transient=True) as bar:
         sealing = bar.add_task("sealing and storing inputs", total=len(missing))
         posting = bar.add_task(
             "posting, waiting for finality", total=len(record.parts) + len(parts_of(range(len(missing))))
         )
         progress = Progress(lambda: bar.advance(sealing), lambda: bar.advance(posting), note)
         async with BlobClient(private=market_reads.is_development(client)) as blobs:
-            sealer = Sealer(client, blobs, key, wish.service, wish.racers, wish.classes)
+            sealer = Sealer(client, blobs, key, wish.service, wish.racers, wish.classes, buyer)
             run = PostingRun(sealer, record, prompts, units, progress, tip)
-            return await (run.run(is_over, places) if sends else run.settle_alone())
+            posted = await (run.run(is_over, places) if sends else run.settle_alone())
+    await note_units(session, client, buyer, wish.service, [each.unit for each in posted])
+    return posted
 
 
 @dataclass(frozen=True, slots=True)
 class PricedUnits:
     """The cost of posting units and the account's balance, in grains."""
 
+    buyer: Buyer
     cost: PostingCost
     available: int
+    for_fees: int
+    """The balance of the key. It is `available` without a budget."""
     estimate: Estimate | None
+
+    def require_money(self) -> None:
+        """Raise FundsError if an account has less than the units take."""
+        cost, subject = self.cost, f"posting {counted(self.cost.units)}"
+        if self.buyer.budget is None:
+            require(self.available, cost.needed, subject)
+            return
+        require(self.available, cost.needed - cost.fees, f"{subject} from the budget")
+        require(self.for_fees, cost.fees, f"the transaction fee of {subject}")
 
 
 async def require_takers(client: ChainClient, account: bytes, wish: Wish, manner: Manner) -> None:
@@ -99,17 +118,25 @@ async def require_takers(client: ChainClient, account: bytes, wish: Wish, manner
 
 
 async def priced(
-    client: ChainClient, payer: Payer, wish: Wish, missing: Sequence[AskedUnit], cost_unit: str, manner: Manner
-) -> PricedUnits:
-    """Return the cost of these units. Raise FundsError if the account has less and they are to be sent.
+    client: ChainClient, payer: Payer, buyer: Buyer, wish: Wish, missing: Sequence[AskedUnit], cost_unit: str,
+    manner: Manner,
+) -> PricedUnits:  # fmt: skip
+    """Return the cost of these units.
+
+    Raise BudgetError for units beyond a cap, and FundsError if an account has less and they are to be sent.
 
     Units that an earlier command sent are not counted: their money is locked already, or the chain will decide.
     """
-    cost = await cost_of(client, payer, wish.service, wish.racers, missing, manner.tip)
-    available = await spendable(client, payer.account)
+    cost = await cost_of(client, payer, buyer, wish.service, wish.racers, missing, manner.tip)
+    prices = [unit.price_max for unit in missing]
+    await require_caps(client, buyer, Outlay(wish.service, prices, cost.of_budget))
+    available = await spendable(client, buyer.customer)
+    estimate = await estimate_of(client, buyer.customer, wish, missing, cost, cost_unit)
+    for_fees = available if buyer.budget is None else await spendable(client, payer.account)
+    found = PricedUnits(buyer, cost, available, for_fees, estimate)
     if not manner.dry_run:
-        require(available, cost.needed, f"posting {counted(cost.units)}")
-    return PricedUnits(cost, available, await estimate_of(client, payer.account, wish, missing, cost, cost_unit))
+        found.require_money()
+    return found
 
 
 def show_and_ask(output: Output, units: PricedUnits, manner: Manner, estimate: Mapping[str, Any] | None = None) -> None:
@@ -119,10 +146,13 @@ def show_and_ask(output: Output, units: PricedUnits, manner: Manner, estimate: M
     """
     cost, available = units.cost, units.available
     amounts = cost.facts(is_for_programs=output.as_json)
-    facts = {**({"units": cost.units, **amounts} if estimate is None else estimate), "spendable": Grains(available)}
+    budget = {} if units.buyer.budget is None else {"budget": units.buyer.budget}
+    facts = {
+        **budget, **({"units": cost.units, **amounts} if estimate is None else estimate), "spendable": Grains(available)
+    }  # fmt: skip
     if manner.dry_run:
         output.facts({**facts, "sent": False})
-        require(available, cost.needed, f"posting {counted(cost.units)}")
+        units.require_money()
     elif cost.units and not manner.yes:
         calls.require_somebody_to_ask(is_asked=True)
         if not output.as_json:
@@ -142,6 +172,7 @@ class PostedRun:
     """The units of a run, and the name of their posting."""
 
     named_by: tuple[bytes, ...]
+    buyer: Buyer
     wish: Wish
     tip: int
     units: Sequence[AskedUnit]
@@ -178,7 +209,7 @@ async def follow_file(
             # Until a unit is written, the recorded ends are 0, and each start cuts these lines off.
             files.add([], [writer.refused(error) for error in file.read.refused])
         wish = wish_of(file.plan.settings)
-        run = PostedRun(file.postings_of, wish, tip, file.units(), file.names())
+        run = PostedRun(file.postings_of, file.buyer, wish, tip, file.units(), file.names())
         shown = _FollowedBar(session, file, _done(record), foretold)
         answers = FileAnswers(client, key, file, record, files, writer, stop, shown.tell, wanted.read)
         while True:
@@ -212,7 +243,7 @@ async def post_units(
         return
     with PostingRecord.open(record.outbox, *run.named_by) as postings:
         await post_once(
-            session.output, client, postings, key, run.wish, run.tip, run.units, run.names,
+            session, client, postings, key, run.buyer, run.wish, run.tip, run.units, run.names,
             is_over=stop.is_due, places=places, sends=sends,
         )  # fmt: skip
         posted = [
@@ -355,85 +386,6 @@ def _done(record: BatchRecord) -> int:
     return sum(answered + failed for answered, failed in record.written.values())
 
 
-# Progress uses whole numbers. Unknown figures are left out.
-ENDED_LEAST = 2
-"""Units that must end before a forecast: one shows the time of a unit, but not how many run at once."""
-
-
-@dataclass(frozen=True, slots=True)
-class BatchProgress:
-    """The progress of a run at one moment."""
-
-    requests: int
-    """All requests, posted or not."""
-    answered: int
-    failed: int
-    """Failed requests, given-up ones included."""
-    tokens: int
-    """Output tokens of the answers so far."""
-    units_ended: int
-    began_at: int
-    """Unix seconds of the moment from which the counts grow, also after a continuation."""
-    done_before: int
-    """Requests that had ended by then."""
-    now: int
-    foretold: int | None = None
-    """The forecast seconds from `began_at`, before anything had ended."""
-    standing: str = ""
-    """The state of the open units."""
-    given_up: int = 0
-    """Requests without an answer because the run was cancelled."""
-
-    @property
-    def done(self) -> int:
-        """The number of ended requests."""
-        return self.answered + self.failed
-
-    @property
-    def permille(self) -> int:
-        """Ended requests in thousandths, rounded down: 1000 only when all have ended."""
-        return 1000 * self.done // self.requests if self.requests else 1000
-
-    @property
-    def seconds_left(self) -> int | None:
-        """The remaining seconds by the rate so far, rounded up, or by the forecast; None without either."""
-        left, lately, seconds = self.requests - self.done, self.done - self.done_before, self.now - self.began_at
-        if left <= 0:
-            return 0
-        if lately <= 0 or seconds <= 0 or self.units_ended < ENDED_LEAST:
-            return None if self.foretold is None or seconds >= self.foretold else self.foretold - seconds
-        return -(-left * seconds // lately)
-
-    def sentence(self, unit: str) -> str:
-        """Return a line such as `1,200 of 5,000 done (24 %), 3 failed, 38,400 tokens; about 12 minutes left`."""
-        said = f"{self.done:,} of {self.requests:,} done ({self.permille // 10} %)"
-        failed = self.failed - self.given_up
-        said += f", {failed:,} failed" if failed else ""
-        said += f", {self.given_up:,} given up" if self.given_up else ""
-        said += f", {self.tokens:,} {unit}s" if self.tokens != 1 else f", 1 {unit}"
-        if self.seconds_left == 0:
-            return said
-        said += f"; {self.standing}" if self.standing else ""
-        return f"{said}; {self._end()}"
-
-    def _end(self) -> str:
-        """Return the forecast end, or the reason why there is none."""
-        if self.seconds_left is not None:
-            return f"{_rough(self.seconds_left)} left"
-        over = None if self.foretold is None else self.now - self.began_at - self.foretold
-        if over is not None and over >= 0:
-            return f"{_rough(over)} over the forecast; a new forecast follows after two units"
-        return "too early for a forecast: two units must end first"
-
-
-def _rough(seconds: int) -> str:
-    for size, name in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
-        if seconds >= 2 * size or (name == "minute" and seconds >= size):
-            count = -(-seconds // size)
-            return f"about {count:,} {name}{'' if count == 1 else 's'}"
-    return "less than a minute"
-
-
 @dataclass(frozen=True, slots=True)
 class _Planned:
     """A file before it is posted: the cost of its missing units, and the account's balance."""
@@ -491,21 +443,22 @@ def answer_file(
 
 async def _plan(client: ChainClient, payer: Payer, wish: Wish, wanted: FileWish, manner: Manner) -> _Planned:
     sold = partial(_sold, client, wish)
-    price_max = partial(usual_price, client, wish.service, payer.account, wish.racers)
-    file = await plan_file(client.genesis_hash, payer.account, wish, wanted, sold, price_max)
+    buyer = await buyer_for(client, payer.account, manner.budget)
+    price_max = partial(usual_price, client, wish.service, buyer.customer, wish.racers)
+    file = await plan_file(client.genesis_hash, buyer, wish, wanted, sold, price_max)
     _require_files(file, wanted)
     known, unsold = _known(file, wanted), None
     missing = [unit for place, unit in enumerate(file.units()) if place not in known]
     if missing:
         try:
             await _sold(client, wish)
-            await require_takers(client, payer.account, wish, manner)
+            await require_takers(client, buyer.customer, wish, manner)
         except ServiceError as error:
             if not known:
                 raise
             unsold, missing = str(error), []
             note(f"{error}. No more units are posted; the posted ones are followed")
-    return _Planned(file, await priced(client, payer, wish, missing, file.terms.form.cost_unit, manner), unsold)
+    return _Planned(file, await priced(client, payer, buyer, wish, missing, file.terms.form.cost_unit, manner), unsold)
 
 
 async def _sold(client: ChainClient, wish: Wish) -> Sold:

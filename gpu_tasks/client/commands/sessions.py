@@ -8,9 +8,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import click
+
 from cli.calls import PlannedCall, SendingOptions, make
 from cli.output import Account, Output
 from cli.session import WalletSession, note, reads
+from gpu_tasks.client.buyer import Buyer, Outlay, buyer_for, require_caps
 from gpu_tasks.client.commands.calls import planned
 from gpu_tasks.client.commands.session_stream import send_last_voucher
 from gpu_tasks.client.offers.listing import form_of, unit_rules
@@ -24,6 +27,7 @@ from gpu_tasks.client.sessions.session_reads import (
     unclaimed,
     vouchers_here,
 )
+from gpu_tasks.client.spending import note_closing, note_session
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.sealing import SealKey
 from gpu_tasks.market.claims.collateral import fees_max
@@ -72,6 +76,7 @@ class SessionWish:
     deposit: int | None = None
     term: TimeSpan = HOUR
     rate: int | None = None
+    budget: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,20 +90,28 @@ class SessionPlan:
     rate: int
     place_rate: int
     slot_ms: int
+    buyer: Buyer
     for_tokens: int
     """The grains of the deposit that may pay for tokens: all but the greatest fees of checks."""
 
     def call(self, signer: bytes, customer_key: bytes) -> Call:
         """Return the call."""
-        return Sessions.open(
+        call = Sessions.open(
             service=self.service, deposit=self.deposit, term=self.term, rate=self.rate, signer=signer,
             customer_key=customer_key,
         )  # fmt: skip
+        return self.buyer.call(call)
+
+    @property
+    def locks(self) -> int:
+        """The part of the deposit that the signer's own account pays."""
+        return self.deposit if self.buyer.budget is None else 0
 
     @property
     def facts(self) -> dict[str, Any]:
         """The terms for people."""
         return {
+            **({} if self.buyer.budget is None else {"budget": self.buyer.budget}),
             "service": self.service,
             "model": self.form.name,
             "rate_per_1000_tokens": Grains(self.rate),
@@ -110,8 +123,12 @@ class SessionPlan:
         }
 
 
-async def plan_session(client: ChainClient, wish: SessionWish) -> SessionPlan:
-    """Return the plan of a session. Raise SessionError or ServiceError if nobody serves it."""
+async def plan_session(client: ChainClient, wish: SessionWish, account: bytes) -> SessionPlan:
+    """Return the plan of a session that a key opens.
+
+    Raise SessionError or ServiceError if nobody serves it, and BudgetError beyond a cap.
+    """
+    buyer = await buyer_for(client, account, wish.budget)
     number, service, form = await sold_model(client, wish.model, wish.service)
     pace, block_ms = pace_of(service.terms, DeviceClass.CPU), slot_ms(client)
     rate = wish.rate if wish.rate is not None else await usual_rate(client, number, service)
@@ -120,13 +137,14 @@ async def plan_session(client: ChainClient, wish: SessionWish) -> SessionPlan:
     if not TERM_MIN <= term <= TERM_MAX:
         raise SessionError(f"--term: a session has {TERM_MIN} to {TERM_MAX:,} blocks, not {term:,}", code="term_range")
     deposit = wish.deposit if wish.deposit is not None else rate * DEFAULT_TOKENS // PRICED_TOKENS + place_rate * term
+    await require_caps(client, buyer, Outlay(number, [deposit], deposit))
     rules = await unit_rules(client, service.terms.check_ppm)
 
     def fees(amount: int) -> int:
         return fees_max(amount, rules.check_ppm, rules.check_fee_min) if rules.check_rate_ppm else 0
 
     spendable = for_tokens(deposit, fees)
-    return SessionPlan(number, form, deposit, term, rate, place_rate, block_ms, spendable)
+    return SessionPlan(number, form, deposit, term, rate, place_rate, block_ms, buyer, spendable)
 
 
 async def sold_model(client: ChainClient, text: str, wanted: int | None) -> tuple[int, Service, WorkloadForm]:
@@ -217,14 +235,16 @@ async def seated(session: WalletSession, client: ChainClient, session_id: bytes)
 
 def open_session(
     session: WalletSession, model_text: str, service: int | None, deposit: int | None, term: TimeSpan, rate: int | None,
-    signer_text: str | None, key_text: str, sending: SendingOptions,
+    budget_text: str | None, signer_text: str | None, key_text: str, sending: SendingOptions,
 ) -> None:  # fmt: skip
     """Carry out `ogpu session open`."""
-    wish = SessionWish(model_text, service, deposit, term, rate)
+    if budget_text is not None and signer_text is not None:
+        raise click.UsageError("--key signs the vouchers of a budget's session. Leave out --signer")
+    wish = SessionWish(model_text, service, deposit, term, rate, budget_text)
     opened: list[bytes] = []
 
     async def plan(client: ChainClient, payer: Payer) -> PlannedCall:
-        found = await plan_session(client, wish)
+        found = await plan_session(client, wish, payer.account)
         # The tunnel's key follows from the secret of the key that signs vouchers. A dry run unlocks no key.
         signer, tunnel_key = payer.account, SealKey.from_seed(bytes(32)).public
         if sending.dry_run:
@@ -235,10 +255,11 @@ def open_session(
 
         def result(outcome: Outcome) -> Mapping[str, Any]:
             opened.append(opened_id(outcome))
+            note_session(session, client, found.buyer, opened[0], found.form.name, outcome.fee)
             return {"session": opened[0]}
 
         call = found.call(signer, tunnel_key)
-        return planned(session.output, call, found.facts, locks=found.deposit, result=result)
+        return planned(session.output, call, found.facts, locks=found.locks, result=result)
 
     async def wait(client: ChainClient) -> None:
         found = await seated(session, client, opened[0])
@@ -311,7 +332,12 @@ def close(session: WalletSession, sessions: Sequence[str], key_text: str, sendin
             if not sending.dry_run and found.record.signer == payer.account:
                 keypair, folder = session.key(key_text), sessions_folder(session, client)
                 await send_last_voucher(session, found, keypair, client.genesis_hash, folder)
-            return planned(session.output, Sessions.close(session=found.id), _closing_facts(found))
+
+            def result(outcome: Outcome) -> Mapping[str, Any]:
+                note_closing(session, client, found, outcome.fee, sessions_folder(session, client))
+                return {}
+
+            return planned(session.output, Sessions.close(session=found.id), _closing_facts(found), result=result)
 
         make(session, key_text, sending, plan)
 

@@ -14,6 +14,7 @@ from cli.calls import PlannedCall, Planning, sends
 from cli.chain_time import date_text, read_time
 from cli.output import Account, Output, fields_of
 from cli.session import CallFailedError, WalletSession, note, reads
+from gpu_tasks.client.buyer import accounts_of
 from gpu_tasks.client.commands.calls import planned, this_command, told_when_interrupted
 from gpu_tasks.client.commands.id_prefixes import named_unit, require_no_task
 from gpu_tasks.client.commands.task_runs import (
@@ -102,9 +103,12 @@ async def show_until_ended(
 
 
 async def open_units(client: ChainClient, account: bytes) -> list[bytes]:
-    """Return the open units among an account's newest."""
-    units, _ = await newest_units(client, account, await client.finalized())
-    return [unit_id for unit_id, unit in units.items() if unit and not unit.ended_at]
+    """Return the open units among the newest of an account, and of the budgets that its key may spend."""
+    found, final = list[bytes](), await client.finalized()
+    for customer in await accounts_of(client, account):
+        units, _ = await newest_units(client, customer, final)
+        found += [unit_id for unit_id, unit in units.items() if unit and not unit.ended_at]
+    return found
 
 
 def unit_result(session: WalletSession, unit: str, key_text: str, out: Path | None, force: bool) -> None:

@@ -13,5 +13,6 @@ In reading order:
 * `offer`: services, providers and prices
 * `model`: model files on this machine
 * `session`: sessions and chats
+* `budget`: budgets, and what work cost
 * `foreign_words`: other systems' words for all of these
 """

@@ -86,6 +86,9 @@ FILE_PATH = click.Path(path_type=Path)
 account_option = click.option(
     "--key", "key_text", required=True, metavar="KEY", help="Stored key, //Alice, or any address."
 )
+budget_option = click.option(
+    "--budget", "budget_text", metavar="BUDGET", help="Pay from this budget of `ogpu budget ps`."
+)
 postings_option = click.option(
     "--postings",
     type=click.Path(path_type=Path, file_okay=False),

@@ -16,6 +16,9 @@ NETWORKS = ("none", "outbound")
 FILE_FORMS = ("lines", "jsonl", "openai")
 FOREIGN_FORMS = ("sbatch", "compose", "sdl")
 TASK_KINDS = ("TrainingTask", "Job", "Lease")
+SPEND_GROUPS = ("day", "key", "model")
+SERVICE_MAX = 2**32 - 1
+BLOCK_MAX = 2**32 - 1
 HISTORY_STATES = ("pending", "running", "completed", "failed", "cancelled")
 UNIT_PRICE = 5_000_000
 """The default price in grains, per thousand tokens."""

@@ -11,7 +11,7 @@ from click.shell_completion import CompletionItem
 from cli.deferred import runs
 from cli.options import AMOUNT, Decorator, add_options, key_option, sending_options
 from cli.program import CommandGroup
-from gpu_tasks.client.groups.declared import BLOCKS_OR_TIME, account_option
+from gpu_tasks.client.groups.declared import BLOCKS_OR_TIME, account_option, budget_option
 from gpu_tasks.client.groups.model import model_argument
 
 MAX_TOKENS = 512
@@ -34,6 +34,7 @@ def _opening_options(*, term: str) -> Decorator:
         click.option(
             "--rate", type=AMOUNT, help="Price per thousand output tokens.  [default: two owners serve at it]"
         ),
+        budget_option,
     )
 
 
@@ -72,6 +73,8 @@ def open_() -> None:
 @runs("gpu_tasks.client.commands.sessions:ps")
 def ps() -> None:
     """List your open and closing sessions.
+
+    Sessions of your budgets whose vouchers you sign are among them.
 
     `unclaimed`: the grains that the vouchers on this machine promise beyond the provider's claims.
     """

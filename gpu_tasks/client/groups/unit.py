@@ -13,6 +13,7 @@ from cli.program import CommandGroup
 from gpu_tasks.client.groups import limits
 from gpu_tasks.client.groups.declared import (
     account_option,
+    budget_option,
     buying_options,
     force_option,
     out_option,
@@ -120,6 +121,7 @@ class PictureSize(click.ParamType[tuple[int, int]]):
     help="With --out: cancel what still waits after this time.",
 )
 @click.option("--watch", "is_watched", is_flag=True, help="Follow the units until they end.")
+@budget_option
 @buying_options
 @runs("gpu_tasks.client.commands.post:post")
 def post() -> None:
@@ -142,7 +144,7 @@ def post() -> None:
 @postings_option
 @runs("gpu_tasks.client.commands.units:list_posted")
 def list_units() -> None:
-    """List the units of a key, oldest first.
+    """List the units of a key and of its budgets, oldest first.
 
     A row shows state, service, cost, block and time. Times are estimates from block numbers. The chain forgets old
     units. Units of a file that this machine posted stay listed longer.
@@ -257,6 +259,7 @@ def appeal() -> None:
 )
 @click.option("--backend", default="numpy", show_default=True, help="For --check: numpy, reference, or torch-<device>.")
 @anyway_option
+@budget_option
 @buying_options
 @runs("gpu_tasks.client.commands.picture:picture")
 def picture() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpu_tasks.client.buyer import accounts_of
 from gpu_tasks.client.sessions.session_store import SUFFIX, SessionFile
 from gpu_tasks.data import market_reads
 from gpu_tasks.market.sessions.records import SessionRecord, SessionState, all_legs, claims_until
@@ -73,17 +74,38 @@ async def session_of(client: ChainClient, session_id: bytes) -> KnownSession:
 
 
 async def sessions_of(client: ChainClient, account: bytes, folder: Path) -> list[KnownSession]:
-    """Return the sessions of a customer, and those with a file here whose vouchers it signs, oldest first."""
+    """Return the sessions of a customer, and those whose vouchers it signs, oldest first.
+
+    The latter have a file here, or belong to a budget that the account may spend.
+    """
     final = await client.finalized()
-    listed = await market_reads.entries(client, Sessions.customer_sessions, account, at=final)
-    own = [keys[-1] for keys, _ in listed]
-    ids = list(dict.fromkeys([*own, *sessions_here(folder)]))
-    records = await client.read_many(Sessions.sessions, ids, at=final)
-    height = await client.height(final)
+    own = [
+        session_id
+        for customer in await accounts_of(client, account)
+        for session_id in await _ids_of_customer(client, customer, final)
+    ]
+    found = await _known(client, list(dict.fromkeys([*own, *sessions_here(folder)])), final)
+    return [each for each in found if account in (each.record.customer, each.record.signer)]
+
+
+async def sessions_of_customer(client: ChainClient, customer: bytes) -> list[KnownSession]:
+    """Return the sessions of a customer, oldest first."""
+    final = await client.finalized()
+    return await _known(client, await _ids_of_customer(client, customer, final), final)
+
+
+async def _ids_of_customer(client: ChainClient, customer: bytes, final: bytes) -> list[bytes]:
+    listed = await market_reads.entries(client, Sessions.customer_sessions, customer, at=final)
+    return [keys[-1] for keys, _ in listed]
+
+
+async def _known(client: ChainClient, ids: list[bytes], final: bytes) -> list[KnownSession]:
+    """Return those of some sessions that the chain knows, oldest first."""
+    records, height = await client.read_many(Sessions.sessions, ids, at=final), await client.height(final)
     found = [
         KnownSession(session_id, record, height)
         for session_id, record in zip(ids, records, strict=True)
-        if record is not None and account in (record.customer, record.signer)
+        if record is not None
     ]
     return sorted(found, key=lambda each: (each.record.opened_at, each.id))
 

@@ -26,6 +26,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from gpu_tasks.client.buyer import Buyer
 from gpu_tasks.client.input_files import read_input
 from gpu_tasks.client.units.posting import TASK_POSTING, PostError, PostingKind
 from gpu_tasks.data import market_reads
@@ -283,6 +284,11 @@ class TaskSealer:
     key: Keypair
     draft: TaskDraft
     image: ImageUpload | None = None
+
+    @property
+    def buyer(self) -> Buyer:
+        """The key alone: budgets pay no tasks."""
+        return Buyer.alone(self.key.account)
 
     @property
     def kind(self) -> PostingKind:

@@ -9,6 +9,7 @@ In reading order:
 * `results`: the end of a unit: its state in words, cost, completion and payments
 * `costs`: the cost of units, estimated before a post and summed later
 * `batch_object`: a run of a file at one moment, as OpenAI's batch object
+* `run_progress`: the progress of a run, and its forecast end
 * `run_record`: the record of a file's run, and the search for a run by its name
 * `result_lines`: results and errors as lines, and the files that hold them
 * `file_plan`: a file before any post: its units, and the earlier run of its record

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import BinaryIO, Self
 
 from gpu_tasks.batches.requests import PRICED, TOKEN, encode_requests, price_of, work_of
+from gpu_tasks.client.buyer import Buyer
 from gpu_tasks.client.offers.listing import USUAL, form_named
 from gpu_tasks.client.units.line_reader import BatchReader, LineTerms, RawPlace, digest_of, read_again
 from gpu_tasks.client.units.lines import BatchLine, FileForm, LineError, LineLoad, UnitRoom, load_of, split
@@ -31,9 +32,11 @@ SEED_BYTES = 32
 UNITS_MAX = 4_096
 """The most units of one file."""
 ACCOUNT, WISH, FORM = "account", "wish", "form"
+BUDGET, SIGNER = "budget", "signer"
 WORKLOAD, MODEL, MODEL_ID = "workload", "model", "model_id"
 TOKENS_MAX, INPUT_SHARE = "tokens_max", "input_share"
-"""Names of a plan's settings: the account and its wish, and the service as it was when the run began."""
+"""Names of a plan's settings: the account, the budget and its key, the wish, and the service as it was when
+the run began."""
 
 CHEAP_BATCH = CLAIM_POINTS * PPM // RATES_PPM[0]
 """A unit of so many requests is always checked, so its racers need less collateral."""
@@ -131,11 +134,11 @@ def wish_of(settings: Mapping[str, str]) -> Wish:
 
 
 def settings_of(
-    account: bytes, wish: Wish, file_wish: FileWish, workload_form: WorkloadForm, service_terms: ServiceTerms
+    buyer: Buyer, wish: Wish, file_wish: FileWish, workload_form: WorkloadForm, service_terms: ServiceTerms
 ) -> dict[str, str]:
     """Return the settings that let a run resume without the service or the command line."""
     return {
-        ACCOUNT: account.hex(),
+        **settings_of_buyer(buyer),
         WISH: json.dumps(asdict(wish)),
         FORM: "" if file_wish.form is None else file_wish.form.value,
         INPUT: file_wish.source,
@@ -147,6 +150,20 @@ def settings_of(
         TOKENS_MAX: str(service_terms.tokens_max),
         INPUT_SHARE: str(service_terms.input_share),
     }
+
+
+def settings_of_buyer(buyer: Buyer) -> dict[str, str]:
+    """Return the settings of a buyer. Those of a key alone name its account."""
+    budget = {} if buyer.budget is None else {BUDGET: buyer.budget.hex(), SIGNER: buyer.signer.hex()}
+    return {ACCOUNT: buyer.customer.hex(), **budget}
+
+
+def buyer_of(settings: Mapping[str, str]) -> Buyer:
+    """Return the buyer of a run."""
+    customer = bytes.fromhex(settings[ACCOUNT])
+    if BUDGET not in settings:
+        return Buyer.alone(customer)
+    return Buyer(bytes.fromhex(settings[SIGNER]), customer, bytes.fromhex(settings[BUDGET]))
 
 
 def room_of(wish: Wish, service_terms: ServiceTerms, price_max: int) -> UnitRoom:
@@ -163,11 +180,11 @@ def room_of(wish: Wish, service_terms: ServiceTerms, price_max: int) -> UnitRoom
 
 
 def identity(
-    genesis: bytes, account: bytes, wish: Wish, file_form: FileForm | None, digest: bytes, results: Sequence[Path]
+    genesis: bytes, buyer: Buyer, wish: Wish, file_form: FileForm | None, digest: bytes, results: Sequence[Path]
 ) -> tuple[bytes, ...]:
-    """Return the identity of a run: chain, account, wish, file, and the paths of its answers."""
+    """Return the identity of a run: chain, buyer, wish, file, and the paths of its answers."""
     result_paths = (str(path.absolute()).encode() for path in results)
-    return genesis, account, repr(wish).encode(), repr(file_form).encode(), digest, *result_paths
+    return genesis, buyer.name, repr(wish).encode(), repr(file_form).encode(), digest, *result_paths
 
 
 def new_plan(
@@ -209,6 +226,7 @@ class FilePlan:
     plan: RunPlan
     record_of: tuple[bytes, ...]
     """The identity that names the record of the run."""
+    buyer: Buyer
 
     @property
     def postings_of(self) -> tuple[bytes, ...]:
@@ -251,7 +269,7 @@ def postings_of(record_of: tuple[bytes, ...]) -> tuple[bytes, ...]:
 
 
 async def plan_file(
-    genesis: bytes, account: bytes, wish: Wish, file_wish: FileWish, sold_terms: Callable[[], Awaitable[Sold]],
+    genesis: bytes, buyer: Buyer, wish: Wish, file_wish: FileWish, sold_terms: Callable[[], Awaitable[Sold]],
     price_max: Callable[[ServiceTerms, int], Awaitable[int]],
 ) -> FilePlan:  # fmt: skip
     """Read a file and split it as its record says, or else by the limits of the service and of devices.
@@ -262,11 +280,11 @@ async def plan_file(
     file_wish.stream.seek(0)
     # The digest names the record, and the record tells how to split the file. So the file is read twice.
     digest = digest_of(file_wish.stream)
-    run_identity = identity(genesis, account, wish, file_wish.form, digest, (file_wish.output, file_wish.errors))
+    run_identity = identity(genesis, buyer, wish, file_wish.form, digest, (file_wish.output, file_wish.errors))
     plan = _recorded_plan(wish, file_wish, run_identity)
     if plan is None:
         form, service = await sold_terms()
-        settings, seed = settings_of(account, wish, file_wish, form, service), os.urandom(SEED_BYTES)
+        settings, seed = settings_of(buyer, wish, file_wish, form, service), os.urandom(SEED_BYTES)
         terms = terms_of(settings, seed)
         file_requests = FileRequests.read(file_wish.stream, terms, file_wish.form)
         plan = new_plan(
@@ -287,7 +305,7 @@ async def plan_file(
     # An editor may have saved the file between both readings.
     if file_requests.digest != digest:
         raise PostError(CHANGED, code="file_changed")
-    return FilePlan(file_requests, terms, plan, run_identity)
+    return FilePlan(file_requests, terms, plan, run_identity, buyer)
 
 
 def _recorded_plan(wish: Wish, file_wish: FileWish, run_identity: tuple[bytes, ...]) -> RunPlan | None:

@@ -20,6 +20,7 @@ from io import BytesIO
 from typing import Any, Protocol, Self
 
 from gpu_tasks.batches.requests import encode_requests, price_of, work_of
+from gpu_tasks.client.buyer import Buyer
 from gpu_tasks.client.offers.listing import NO_CLASS, USUAL, ClassWish, classes_for
 from gpu_tasks.client.offers.outlook import lock_facts
 from gpu_tasks.client.units.line_reader import BatchReader, LineTerms
@@ -232,6 +233,11 @@ class PostingCost:
         """The money that the account must be able to spend when it posts."""
         return self.locked + self.prepaid + self.fees
 
+    @property
+    def of_budget(self) -> int:
+        """The part that counts for the caps of a budget: all but deposits and fees."""
+        return self.locked + self.prepaid - dict(self.locks).get("deposit", 0)
+
 
 def read_prompts(data: bytes, terms: LineTerms, *, is_told: bool = False) -> tuple[list[Prompt], list[bytes]]:
     """Return the prompt of each line that is not empty, and its request. Raise PostError for an invalid line.
@@ -328,8 +334,9 @@ def check_terms(service: Service, workload_form: WorkloadForm, wish: Wish, price
 
 
 async def cost_of(
-    client: ChainClient, payer: Payer, service: int, racers: int, units: Sequence[AskedUnit], tip: int = 0
-) -> PostingCost:
+    client: ChainClient, payer: Payer, buyer: Buyer, service: int, racers: int, units: Sequence[AskedUnit],
+    tip: int = 0,
+) -> PostingCost:  # fmt: skip
     """Return the exact cost of the units, with a tip for each extrinsic."""
     counts = Counter(unit.price_max for unit in units)
     quotes = []
@@ -342,7 +349,7 @@ async def cost_of(
     dummy = UnitTerms(max((unit.price_max for unit in units), default=0), racers, bytes(32), bytes(32), 0, 1)
     sizes = [len(part) for part in parts_of(range(len(units)))]
     calls = {size: unit_posting(service).call([dummy] * size) for size in sorted(set(sizes))}
-    fee_of = {size: await client.fee(call, payer, tip) for size, call in calls.items()}
+    fee_of = {size: await client.fee(buyer.call(call), payer, tip) for size, call in calls.items()}
     fees = sum(fee_of[size] + tip for size in sizes)
     locked, prepaid, most = (
         sum(count * getattr(quote, name) for count, quote in quotes) for name in ("locked", "prepaid", "cost_max")
@@ -384,6 +391,13 @@ class Sealer:
     service: int
     racers: int
     classes: ClassWish = NO_CLASS
+    budget: Buyer | None = None
+    """The buyer, if it is not the key alone."""
+
+    @property
+    def buyer(self) -> Buyer:
+        """The account that posts, and the key that signs."""
+        return self.budget or Buyer.alone(self.key.account)
 
     @property
     def kind(self) -> PostingKind:
@@ -407,7 +421,7 @@ class Sealer:
                 code="no_reader",
             )
         endpoints = endpoints_of(await market_reads.providers(client, final_hash))
-        class_of = await classes_for(client, self.service, self.key.account, self.racers, self.classes, final_hash)
+        class_of = await classes_for(client, self.service, self.buyer.customer, self.racers, self.classes, final_hash)
         large_inputs = asyncio.Lock()  # Large inputs one by one: each needs several times its size in memory.
 
         async def sealed(unit: AskedUnit) -> UnitTerms:

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Generic, Protocol, Self, TypeVar
 
+from gpu_tasks.client.buyer import Buyer
 from gpu_tasks.client.units.posting import PostError, PostingKind, Prompt, SealedTerms, parts_of
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import BlobError
@@ -192,6 +193,10 @@ class InputSealer(Protocol[Asked_contra]):
         """The key that posts."""
 
     @property
+    def buyer(self) -> Buyer:
+        """The account that posts, and the account of the key."""
+
+    @property
     def kind(self) -> PostingKind:
         """The kind of posting."""
 
@@ -228,7 +233,7 @@ class PostingRun(Generic[Requested]):
         self._sealer = sealer
         self._client = sealer.client
         self._kind = sealer.kind
-        self._account = sealer.key.account
+        self._buyer = sealer.buyer
         self._record = record
         self._prompts = prompts
         self._requests = requests
@@ -306,7 +311,7 @@ class PostingRun(Generic[Requested]):
         """Return True if the final chain holds the part's units, by their inputs, under any numbers."""
         if await self._is_as_noted(part, final_hash):
             return True
-        posted_count = await self._client.read(self._kind.counter, self._account, at=final_hash)
+        posted_count = await self._client.read(self._kind.counter, self._buyer.customer, at=final_hash)
         # The node that returned the first number may have lied, so the newest units are searched too.
         searched_max = self._kind.looked_at_max
         newest_numbers = range(max(0, posted_count - searched_max), posted_count)
@@ -319,7 +324,7 @@ class PostingRun(Generic[Requested]):
 
     async def _is_among(self, part: PostedPart, numbers: Sequence[int], final_hash: bytes) -> bool:
         """Return True if the units of these numbers are the part's, and note their ids in it."""
-        unit_ids = [self._kind.id_of(self._client.genesis_hash, self._account, number) for number in numbers]
+        unit_ids = [self._kind.id_of(self._client.genesis_hash, self._buyer.customer, number) for number in numbers]
         known = await self._kind.inputs(self._client, unit_ids, final_hash) if unit_ids else []
         # Numbers prove nothing, because another posting may have taken them. Inputs do: each has a random salt.
         units_by_input = {
@@ -336,7 +341,7 @@ class PostingRun(Generic[Requested]):
     async def _is_over(self, part: PostedPart, final_hash: bytes) -> bool:
         """Return True if the part's extrinsic is in the chain now or never: its nonce is used, or its era is over."""
         height = await self._client.height(final_hash)
-        account = await self._client.read(System.account, self._account, at=final_hash)
+        account = await self._client.read(System.account, self._buyer.signer, at=final_hash)
         if height < part.signed_at and market_reads.is_development(self._client):
             # A node could also replay an old block of the same chain, to make the program post a second time.
             raise PostError(
@@ -407,13 +412,13 @@ class PostingRun(Generic[Requested]):
         self._progress.posted()
 
     async def _signed(self, places: Sequence[int], terms: Sequence[SealedTerms]) -> PostedPart:
-        client, key, kind = self._client, self._sealer.key, self._kind
+        client, key, kind, buyer = self._client, self._sealer.key, self._kind, self._buyer
         nonce = await client.nonce(key.account)
-        first_number = await client.read(kind.counter, key.account)
-        extrinsic = await client.sign(kind.call(terms), key, nonce=nonce, tip=self._tip)
+        first_number = await client.read(kind.counter, buyer.customer)
+        extrinsic = await client.sign(buyer.call(kind.call(terms)), key, nonce=nonce, tip=self._tip)
         signed_at = await client.height(await client.finalized())
         unit_ids = [
-            kind.id_of(client.genesis_hash, key.account, first_number + place).hex() for place in range(len(terms))
+            kind.id_of(client.genesis_hash, buyer.customer, first_number + place).hex() for place in range(len(terms))
         ]
         input_roots = [term.input_root.hex() for term in terms]
         expires_at = signed_at + ERA_BLOCKS

@@ -139,7 +139,7 @@ async def paid_output(
 
     Raise ResultError, with the next step, if that fails.
     """
-    _require_result(unit, keypair)
+    _require_result(unit)
     providers = await market_reads.providers(client, block_hash)
     asked = await _opened_input(blob_client, keypair, unit, endpoints_of(providers))
     form = await _form_of_unit(client, unit, block_hash)
@@ -152,7 +152,7 @@ async def salt_of(blob_client: BlobClient, keypair: Keypair, unit: Unit, provide
 
     Raise ResultError.
     """
-    _require_result(unit, keypair)
+    _require_result(unit)
     return (await _opened_input(blob_client, keypair, unit, endpoints_of(providers))).salt
 
 
@@ -178,17 +178,14 @@ async def outcomes_served(
     return outputs[0].outcomes
 
 
-def _require_result(unit: Unit, keypair: Keypair) -> None:
-    """Raise ResultError if the unit has no result, or none that the key opens."""
+def _require_result(unit: Unit) -> None:
+    """Raise ResultError if the unit has no result."""
     if unit.refund is Refund.REFUTED:
         raise ResultError("a check refuted the result, and the price was returned. Post the unit again", code="refuted")
     if not has_answer(unit):
         raise ResultError(
             f"the unit has no result: it is {progress(unit)}. Follow it with `ogpu unit watch`", code="no_result"
         )
-    if unit.customer != keypair.account:
-        reason = f"the unit belongs to {ss58.encode(unit.customer)}. Only the key that posted it can open its result"
-        raise ResultError(reason, code="not_customer")
 
 
 def _served_outputs(unit: Unit, providers: dict[bytes, Provider]) -> Iterator[tuple[bytes, str]]:
@@ -212,7 +209,10 @@ async def _opened_input(blob_client: BlobClient, keypair: Keypair, unit: Unit, e
             raise ResultError("the stored input is not the posted one. Try another node", code="wrong_input")
         return decode_input(content)
     except SealError as error:
-        reason = f"this key cannot open the input: {error}. Is --key the customer's?"
+        reason = (
+            f"this key cannot open the input of the unit, which belongs to {ss58.encode(unit.customer)}: {error}. Only "
+            "the key that posted it can. Name it with --key"
+        )
         raise ResultError(reason, code="sealed_input") from error
     except (BlobError, DecodeError, PiecesError) as error:
         raise ResultError(f"no store serves the input: {error}", code="no_input") from error

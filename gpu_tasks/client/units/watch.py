@@ -27,6 +27,7 @@ from cli.chain_time import ChainTime, date_text, read_time
 from cli.output import Output, fields_of, plain
 from cli.session import note
 from cli.tables import FittedTable
+from gpu_tasks.client.buyer import accounts_of
 from gpu_tasks.client.offers.outlook import slot_ms
 from gpu_tasks.client.units.costs import NOTHING, SpentMoney, UnitSums, paid_and_returned
 from gpu_tasks.client.units.file_plan import ACCOUNT
@@ -359,11 +360,18 @@ class _Posted:
 
 
 async def list_units(client: ChainClient, account: bytes, records: Path) -> UnitList:
-    """List the account's units at the final block. `records` is the folder of file runs."""
-    block_hash = await client.finalized()
-    units, left_out = await newest_units(client, account, block_hash)
+    """List the units of the account, and of the budgets that its key may spend, at the final block.
+
+    `records` is the folder of file runs.
+    """
+    block_hash, units, left_out = await client.finalized(), dict[bytes, Unit | None](), 0
+    customers = await accounts_of(client, account)
+    for customer in customers:
+        newest, older = await newest_units(client, customer, block_hash)
+        units |= newest
+        left_out += older
     clock = _Clock(await client.height(block_hash), await client.read(Timestamp.now, at=block_hash), slot_ms(client))
-    posted, spent = dict(_posted(records, account)), SpentMoney(client)
+    posted, spent = dict(_posted(records, customers)), SpentMoney(client)
     rows = []
     for unit_id, unit in units.items():
         run = posted.get(unit_id)
@@ -379,14 +387,15 @@ def shown(row: ListedUnit) -> dict[str, Any]:
     return fields_of(row) | {"unit": row.unit[:ID_BYTES_SHOWN]}
 
 
-def _posted(records: Path, account: bytes) -> Iterator[tuple[bytes, _Posted]]:
-    """Yield the units of the account's runs, by their ids."""
+def _posted(records: Path, customers: Sequence[bytes]) -> Iterator[tuple[bytes, _Posted]]:
+    """Yield the units of the runs of some customers, by their ids."""
+    named = {customer.hex() for customer in customers}
     found: list[BatchRecord] = []
     # A person with a damaged outbox needs this list, so the outbox may only add to it.
     with contextlib.suppress(RecordError):
         found = runs_of(records)
     for record in found:
-        if record.plan is not None and record.plan.settings.get(ACCOUNT) == account.hex():
+        if record.plan is not None and record.plan.settings.get(ACCOUNT) in named:
             for place, unit in record.posted.items():
                 yield bytes.fromhex(unit), _Posted(record, place)
 

@@ -15,6 +15,7 @@ from encoder_models import write_encoder
 from error_codes import raises_code
 from gpu_tasks.batches.outcomes import FRAME_BYTES
 from gpu_tasks.batches.requests import PRICED, REQUESTS_MAX, decode_requests, encode_requests, price_of, work_of
+from gpu_tasks.client.buyer import Buyer
 from gpu_tasks.client.offers.listing import ServiceError
 from gpu_tasks.client.units.file_plan import FilePlan, FileWish, Sold, plan_file, room_of
 from gpu_tasks.client.units.lines import (
@@ -287,7 +288,7 @@ def test_a_large_file_is_never_in_memory(tmp_path: Path) -> None:
         try:
             small = dict.fromkeys(("context", "width", "hidden", "batch"), "1")
             asked = replace(WISH, batch=256, options=small)
-            plan = asyncio.run(plan_file(b"g" * 32, b"a" * 32, asked, wish, taught, usual))
+            plan = asyncio.run(plan_file(b"g" * 32, Buyer.alone(b"a" * 32), asked, wish, taught, usual))
             sizes = [len(unit.request) for unit in plan.units()]
             peak = tracemalloc.get_traced_memory()[1]
         finally:

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cli.output import plain
-from gpu_tasks.client.commands.purchase import BatchProgress
 from gpu_tasks.client.units.batch_object import ERRORS_SHOWN_MAX, BatchState, BatchStatus, RequestCounts, status_of
 from gpu_tasks.client.units.costs import NOTHING, UnitSums
 from gpu_tasks.client.units.lines import BatchLine, FileForm, LineError
 from gpu_tasks.client.units.result_lines import CANCELLED, EXPIRED, LineAnswer, LineWriter, UnitPlace
+from gpu_tasks.client.units.run_progress import BatchProgress
 
 LINE = BatchLine(7, "a", "Once", 4, {}, bytes(32))
 NAMELESS = BatchLine(8, None, "Once", 4, {}, bytes(32))

@@ -193,7 +193,7 @@ def test_what_does_not_hash_to_the_claimed_root_is_not_shown(tmp_path: Path, mon
     [
         (settled(state=UnitState.QUEUED), [INPUT], KEY, "no_result"),
         (settled(racer(b"1" * 32, OUTPUT)[0]), [], KEY, "no_input"),
-        (settled(racer(b"1" * 32, OUTPUT)[0]), [INPUT], STRANGER, "not_customer"),
+        (settled(racer(b"1" * 32, OUTPUT)[0]), [INPUT], STRANGER, "sealed_input"),
         (settled(racer(b"1" * 32, OUTPUT)[0]), [INPUT], KEY, "no_output"),
         (
             settled(racer(b"1" * 32, OUTPUT)[0], terms=replace(TERMS, input_root=address_of(SEALED_TO_ANOTHER))),
