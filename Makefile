@@ -28,7 +28,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export OPENBLAS_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: game chats alltests lint nightly types batchkills files market elections seats rollcall twins telemetry containers capacity help setup demo devnet test check static format quick bench peers clients simulate mutants replay economy stakes soak properties gpu crash cheats units sessions equivocation claims honest flood prose escape liars auction ladder conformance house lock package clean weights
+.PHONY: game stolenkey chats alltests lint nightly types batchkills files market elections seats rollcall twins telemetry containers capacity help setup demo devnet test check static format quick bench peers clients simulate mutants replay economy stakes soak properties gpu crash cheats units sessions equivocation claims honest flood prose escape liars auction ladder conformance house lock package clean weights
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -181,6 +181,9 @@ chats: ## four chats at once in sessions of a language model on a real devnet, b
 
 seats: ## an operator takes a seat on a real devnet, changes keys, moves to another machine, leaves, by the words of the documents; three minutes
 	@$(PY) -m devnet.proofs.seats
+
+stolenkey: ## a budget spent, revoked and closed to the grain on a real devnet, and a thief that tries everything with a delegate's key; ten minutes; MODEL=smollm2-135m-instruct chats with that model
+	@$(PY) -m devnet.proofs.stolen_key $(if $(MODEL),--model $(MODEL))
 
 elections: ## six validators take turns on four seats of a real devnet, 30 epochs: every set reckoned anew; jail, an offence; seven minutes
 	@$(PY) -m devnet.proofs.elections

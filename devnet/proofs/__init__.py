@@ -18,6 +18,7 @@ In reading order:
 * `equivocation`: a validator proposes twice
 * `crash_strikes`: the ways in which nodes are killed and lose their files
 * `crash`: these strikes under load, judged
+* `stolen_key`: a budget from its creation to its end, and a thief with a delegate's key
 * `public_clients`: programs that use public client libraries alone
 * `clients`: these unmodified public clients, against a node and a devnet
 * `flood`: floods by one stranger, and the network's resistance

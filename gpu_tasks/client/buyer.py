@@ -37,6 +37,8 @@ class Buyer:
     customer: bytes
     """The account of the key, or of the budget."""
     budget: bytes | None = None
+    owner: bytes | None = None
+    """The owner of the budget."""
 
     @classmethod
     def alone(cls, account: bytes) -> Self:
@@ -47,6 +49,11 @@ class Buyer:
     def name(self) -> bytes:
         """The buyer's part of a purchase's identity. Two delegates of a budget buy apart."""
         return self.customer if self.budget is None else self.customer + self.signer
+
+    @property
+    def principal(self) -> bytes:
+        """The account whose own devices do not work for the purchase, and whose validator does not check it."""
+        return self.owner or self.customer
 
     def call(self, call: Call) -> Call:
         """Return the call that the signer signs for a purchase."""
@@ -142,7 +149,7 @@ async def buyer_for(client: ChainClient, account: bytes, budget_text: str | None
         return Buyer.alone(account)
     budget = await named_budget(client, budget_text, account)
     await _rights(client, budget, account)
-    return Buyer(account, budget.account, budget.id)
+    return Buyer(account, budget.account, budget.id, budget.owner)
 
 
 # -------------------------------------------------------------------------------------------------------------- caps

@@ -117,7 +117,7 @@ def _post_lines(
         known = set() if again else _to_go_on_with(postings, _post_identity(client, buyer, wish, prompts), key_text)
         missing = [unit for place, unit in enumerate(units) if place not in known]
         if missing:
-            await require_takers(client, buyer.customer, wish, manner)
+            await require_takers(client, buyer.principal, wish, manner)
         priced_units = await priced(client, payer, buyer, wish, missing, workload_form.cost_unit, manner)
         plans.append(_PostPlan(units, named, priced_units))
 

@@ -131,7 +131,7 @@ async def priced(
     prices = [unit.price_max for unit in missing]
     await require_caps(client, buyer, Outlay(wish.service, prices, cost.of_budget))
     available = await spendable(client, buyer.customer)
-    estimate = await estimate_of(client, buyer.customer, wish, missing, cost, cost_unit)
+    estimate = await estimate_of(client, buyer.principal, wish, missing, cost, cost_unit)
     for_fees = available if buyer.budget is None else await spendable(client, payer.account)
     found = PricedUnits(buyer, cost, available, for_fees, estimate)
     if not manner.dry_run:
@@ -444,7 +444,7 @@ def answer_file(
 async def _plan(client: ChainClient, payer: Payer, wish: Wish, wanted: FileWish, manner: Manner) -> _Planned:
     sold = partial(_sold, client, wish)
     buyer = await buyer_for(client, payer.account, manner.budget)
-    price_max = partial(usual_price, client, wish.service, buyer.customer, wish.racers)
+    price_max = partial(usual_price, client, wish.service, buyer.principal, wish.racers)
     file = await plan_file(client.genesis_hash, buyer, wish, wanted, sold, price_max)
     _require_files(file, wanted)
     known, unsold = _known(file, wanted), None
@@ -452,7 +452,7 @@ async def _plan(client: ChainClient, payer: Payer, wish: Wish, wanted: FileWish,
     if missing:
         try:
             await _sold(client, wish)
-            await require_takers(client, buyer.customer, wish, manner)
+            await require_takers(client, buyer.principal, wish, manner)
         except ServiceError as error:
             if not known:
                 raise

@@ -32,7 +32,7 @@ SEED_BYTES = 32
 UNITS_MAX = 4_096
 """The most units of one file."""
 ACCOUNT, WISH, FORM = "account", "wish", "form"
-BUDGET, SIGNER = "budget", "signer"
+BUDGET, SIGNER, OWNER = "budget", "signer", "owner"
 WORKLOAD, MODEL, MODEL_ID = "workload", "model", "model_id"
 TOKENS_MAX, INPUT_SHARE = "tokens_max", "input_share"
 """Names of a plan's settings: the account, the budget and its key, the wish, and the service as it was when
@@ -154,7 +154,11 @@ def settings_of(
 
 def settings_of_buyer(buyer: Buyer) -> dict[str, str]:
     """Return the settings of a buyer. Those of a key alone name its account."""
-    budget = {} if buyer.budget is None else {BUDGET: buyer.budget.hex(), SIGNER: buyer.signer.hex()}
+    budget = (
+        {}
+        if buyer.budget is None
+        else {BUDGET: buyer.budget.hex(), SIGNER: buyer.signer.hex(), OWNER: buyer.principal.hex()}
+    )
     return {ACCOUNT: buyer.customer.hex(), **budget}
 
 
@@ -163,7 +167,8 @@ def buyer_of(settings: Mapping[str, str]) -> Buyer:
     customer = bytes.fromhex(settings[ACCOUNT])
     if BUDGET not in settings:
         return Buyer.alone(customer)
-    return Buyer(bytes.fromhex(settings[SIGNER]), customer, bytes.fromhex(settings[BUDGET]))
+    signer, budget, owner = (bytes.fromhex(settings[name]) for name in (SIGNER, BUDGET, OWNER))
+    return Buyer(signer, customer, budget, owner)
 
 
 def room_of(wish: Wish, service_terms: ServiceTerms, price_max: int) -> UnitRoom:

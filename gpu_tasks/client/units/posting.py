@@ -421,7 +421,7 @@ class Sealer:
                 code="no_reader",
             )
         endpoints = endpoints_of(await market_reads.providers(client, final_hash))
-        class_of = await classes_for(client, self.service, self.buyer.customer, self.racers, self.classes, final_hash)
+        class_of = await classes_for(client, self.service, self.buyer.principal, self.racers, self.classes, final_hash)
         large_inputs = asyncio.Lock()  # Large inputs one by one: each needs several times its size in memory.
 
         async def sealed(unit: AskedUnit) -> UnitTerms:

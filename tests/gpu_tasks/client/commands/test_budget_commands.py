@@ -268,7 +268,10 @@ def test_spending_adds_up_to_the_grain(shop: Shop) -> None:
     (day,) = answer(shop("spend"))
     assert (day["units"], day["open"], grains(day["paid"])) == (4, 3, burned)
     (model,) = answer(shop("spend", "--by", "model"))
-    assert model == {**{name: value for name, value in day.items() if name != "day"}, "model": "decoder-int8:ogpu-bytes"}
+    assert model == {
+        **{name: value for name, value in day.items() if name != "day"},
+        "model": "decoder-int8:ogpu-bytes",
+    }
     assert ended_code(shop("spend", "--by", "year")) == "bad_parameter"
 
 
