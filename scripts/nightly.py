@@ -53,8 +53,8 @@ NEEDS: Mapping[str, Callable[[], str]] = {
 """The reason, by part, why this machine cannot run it. It is empty if the machine can."""
 PARTS = (
     "alltests properties soak simulate twins replay economy stakes claims game honest conformance capacity demo "
-    "units sessions equivocation batchkills chats rollcall seats stolenkey files elections auction telemetry containers "
-    "escape clients liars cheats flood crash market mutants package gpu"
+    "units sessions equivocation batchkills chats rollcall seats stolenkey files elections auction telemetry "
+    "containers escape clients liars cheats flood crash market mutants package gpu"
 ).split()
 """The parts in the order of a night: the tests, the simulations, then real devnets from short to long."""
 

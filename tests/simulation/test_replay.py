@@ -18,7 +18,7 @@ from simulation.replay.record import Recording, record
 
 FEW = 120
 KEPT = Path(__file__).parents[1] / "vectors" / "recorded_chain.tape"
-KEPT_DIGEST = "6651655b5afe123e5ae30281882f4b80fc7f1e83da11992355378de0dfe6058c"
+KEPT_DIGEST = "b2c1bdae223215bf1c97ffadccf0cd8015745d1ee491dedb2cdb951618ae3409"
 
 
 @pytest.fixture(scope="module")
