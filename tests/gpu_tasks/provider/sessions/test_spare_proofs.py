@@ -16,7 +16,7 @@ from gpu_tasks.batches.outcomes import BatchOutcome, Completed, RefusedRequest
 from gpu_tasks.batches.sum_tree import totals_of
 from gpu_tasks.data.claim_delivery import DeliveredItems
 from gpu_tasks.market.claims.claims import ClaimOutcome
-from gpu_tasks.market.sessions.records import SPARE_LEG, SPARE_PERIOD, spare_of
+from gpu_tasks.market.sessions.records import SPARE_LEG, SPARE_PERIOD, over, spare_of, with_leg
 from gpu_tasks.market.sessions.sessions import Sessions
 from gpu_tasks.market.sessions.spares import PROOF_BLOCKS, PROOF_TOKENS_IN, PROOF_TOKENS_OUT
 from gpu_tasks.market.sessions.vouchers import item_salt, session_claim_id
@@ -214,6 +214,20 @@ async def test_a_provider_leaves_once_the_close_is_final(tmp_path: Path) -> None
         await played.step(4)
         assert paid(played) == [("session place", net(PLACE_RATE * (closed_at - 100)))]
         assert len(chain.calls) == 1
+
+
+async def test_a_place_that_is_released_between_two_looks_is_noted_as_paid(tmp_path: Path) -> None:
+    """A daemon may see no block in which the leg has left and is not released."""
+    async with sparing(tmp_path, FakeSessions()) as played:
+        chain = played.chain
+        chain.open(SESSION, place_rate=PLACE_RATE)
+        await played.step(8)
+        session = chain.sessions[SESSION]
+        chain.sessions[SESSION] = with_leg(session, 0, over(session.legs[0], chain.height))
+        chain.release(SESSION)
+        await played.step(4)
+        assert paid(played) == [("session place", net(PLACE_RATE * 8))]
+        assert played.store.noted() == []
 
 
 # ---------------------------------------------------------------------------------------------------------------- kills
