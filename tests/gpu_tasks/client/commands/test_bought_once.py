@@ -17,6 +17,7 @@ import pytest
 
 from cli.session import CallFailedError
 from converted import IMAGE
+from gpu_tasks.client.buyer import Buyer
 from gpu_tasks.client.commands import post, run, submit, task_runs, task_submission, tasks
 from gpu_tasks.client.commands.task_submission import TaskSubmission
 from gpu_tasks.client.offers.outlook import spendable
@@ -284,8 +285,9 @@ def test_each_chain_and_account_buys_its_own() -> None:
         client, payer = cast(Any, SimpleNamespace(genesis_hash=genesis)), cast(Any, SimpleNamespace(account=account))
         submission = TaskSubmission(cast(Any, None), "//Bob", loaded, Path(), 0, is_again=False)
         names.add(submission._identity(client, payer))
-        names.add(post._post_identity(client, payer, Wish(0, 1, {}, 1, 1), []))
-    assert len(names) == 6
+        for buyer in (Buyer.alone(account), Buyer(account, b"d" * 32, b"e" * 32), Buyer(b"f" * 32, account, b"e" * 32)):
+            names.add(post._post_identity(client, buyer, Wish(0, 1, {}, 1, 1), []))
+    assert len(names) == 3 + 9, "each delegate of a budget buys apart"
 
 
 def test_another_key_buys_its_own(tmp_path: Path) -> None:

@@ -197,6 +197,7 @@ def test_wrong_input_is_refused_with_a_code(shop: Shop) -> None:
         (*grant, "--for", "50000000000"),
         (*grant, "--for", "1d", *(word for number in range(17) for word in ("--service", str(number)))),
         ("budget", "create", *OWNER),
+        ("unit", "post", str(shop.prompts), *DELEGATE, "--budget", budget, "--out", "/o", "--completion-window", "24h"),
         ("budget", "create", "--deposit", "-1", *OWNER),
         ("budget", "withdraw", budget, "all", *OWNER),
         ("session", "open", "ogpu-bytes", "--budget", budget, "--signer", "//Bob", *DELEGATE, "--yes"),

@@ -191,7 +191,7 @@ def test_a_queued_unit_says_why_and_can_be_taken_back(ogpu: Ogpu, prompts: str) 
     assert row["why"].startswith("needs 3 owners, 1 offers the service. Refunded at block ")
 
     refused = ogpu("unit", "cancel", unit, "--key", "//Charlie")
-    assert "Only the key that posted it" in refused.output
+    assert "Only the key of this account" in refused.output
     unknown = ogpu("unit", "cancel", "0x" + "00" * 32, "--key", "//Bob")
     assert "the chain knows no such unit" in unknown.output
     assert {refused.exit_code, unknown.exit_code} == {2}

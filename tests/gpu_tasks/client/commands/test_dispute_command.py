@@ -264,7 +264,7 @@ def test_a_line_of_a_file_is_disputed_in_its_unit(
     monkeypatch.setattr(dispute, "plan_file", planned)
     monkeypatch.setattr(RecordedRun, "wish", None)
     monkeypatch.setattr(RecordedRun, "form", None)
-    monkeypatch.setattr(RecordedRun, "account", BOB)
+    monkeypatch.setattr(RecordedRun, "buyer", None)
     words = ("unit", "dispute", str(results), *OF_BOB, "--dry-run", "--line")
     # Line 5 is no request, so the second unit begins with line 11.
     dry = answer(ogpu(tmp_path, url, *words, "18"))

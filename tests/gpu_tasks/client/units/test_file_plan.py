@@ -17,7 +17,7 @@ from gpu_tasks.batches.outcomes import FRAME_BYTES
 from gpu_tasks.batches.requests import PRICED, REQUESTS_MAX, decode_requests, encode_requests, price_of, work_of
 from gpu_tasks.client.buyer import Buyer
 from gpu_tasks.client.offers.listing import ServiceError
-from gpu_tasks.client.units.file_plan import FilePlan, FileWish, Sold, plan_file, room_of
+from gpu_tasks.client.units.file_plan import FilePlan, FileWish, Sold, buyer_of, plan_file, room_of, settings_of_buyer
 from gpu_tasks.client.units.lines import (
     LINES_MAX,
     LIST_BYTES,
@@ -295,3 +295,8 @@ def test_a_large_file_is_never_in_memory(tmp_path: Path) -> None:
             tracemalloc.stop()
     assert (len(sizes), sum(sizes) > 12_000_000) == (12, True)
     assert peak < 6_000_000
+
+
+@pytest.mark.parametrize("buyer", [Buyer.alone(b"a" * 32), Buyer(b"s" * 32, b"a" * 32, b"b" * 32, b"o" * 32)])
+def test_a_run_keeps_its_buyer(buyer: Buyer) -> None:
+    assert buyer_of(settings_of_buyer(buyer)) == buyer
