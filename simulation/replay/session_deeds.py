@@ -53,7 +53,7 @@ class SessionHabits:
 
 FEW = SessionHabits(customers=1, opens=0.2, open_max=12, offers=0.1, places=3, claims=0.1, last=0.01, ends=0.01)
 MANY = SessionHabits(
-    customers=2, opens=0.6, open_max=60, offers=0.8, places=PLACES_MAX, claims=0.1, last=0.5, ends=0.07
+    customers=2, opens=0.5, open_max=50, offers=0.8, places=PLACES_MAX, claims=0.1, last=0.5, ends=0.07
 )
 """Short sessions, one after another."""
 LIES = 0.3

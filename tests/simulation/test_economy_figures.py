@@ -10,6 +10,8 @@ from gpu_tasks.market.claims.collateral import PPM
 from gpu_tasks.market.claims.dispute_events import DisputeEnded, DisputeOpened
 from gpu_tasks.market.claims.disputes import DisputeQuestion
 from gpu_tasks.market.claims.findings import CANNOT_FETCH
+from gpu_tasks.market.sessions.events import SessionEnded
+from gpu_tasks.market.sessions.records import SessionEnd
 from gpu_tasks.market.training.events import TaskDisputed
 from gpu_tasks.market.training.training_market import TrainingMarket
 from runtime.encoding.types import Signed
@@ -23,10 +25,12 @@ from simulation.economy.figures import (
     ALL_SEEN_FROM_STEPS,
     CLAIM_ENDS,
     LIVELY_FROM_STEPS,
+    SETTLED_SESSIONS_MIN,
     UNDECIDED,
     Tally,
     claim_ends,
     lacks,
+    session_ends,
 )
 
 
@@ -91,6 +95,21 @@ def test_few_drawn_lies_are_paid(paid: int, *, is_bad: bool) -> None:
     tally.steps["taken"] = tally.calls["System.remark"] = LIVELY_FROM_STEPS
     tally.truths.update({f"task: {DRAWN} REFUTED": 100, f"task: {DRAWN} PASSED": paid})
     assert any("drawn lies about tasks" in line for line in lacks(tally, runtime)) is is_bad
+
+
+def test_a_long_run_settles_many_sessions() -> None:
+    tally, runtime = Tally(), Runtime((System, Novelties), VERSION)
+    tally.steps["taken"] = tally.calls["System.remark"] = ALL_SEEN_FROM_STEPS
+    session = bytes(32)
+    ends = session_ends((SessionEnded(session, SessionEnd.SETTLED, 1), SessionEnded(session, SessionEnd.NO_PLACE, 0)))
+    tally.sessions.update(ends)
+    found = lacks(tally, runtime)
+    assert "no session ends as WITHDRAWN" in found
+    assert "no session ends as NO_PLACE" not in found
+    too_few = f"fewer than {SETTLED_SESSIONS_MIN:,} sessions are settled"
+    assert too_few in found
+    tally.sessions["SETTLED"] = SETTLED_SESSIONS_MIN
+    assert too_few not in lacks(tally, runtime)
 
 
 def test_the_ends_of_claims_are_read_off_the_events() -> None:
