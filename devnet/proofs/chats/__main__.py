@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from devnet.launcher import processes
 from devnet.proofs.chats import kills, speed
 from devnet.proofs.chats.network import CUSTOMER_ACCOUNTS, ChatStage, chat_network
-from devnet.proofs.chats.seats import MODEL_NAME
-from devnet.stage.network import CUSTOMER, BlockFollower
+from devnet.proofs.chats.seats import MODEL_NAME, Seat
+from devnet.stage.actors.purchase import name_of_account
+from devnet.stage.network import CUSTOMER
 from devnet.stage.scenario import LiveProof, ProofOption, Scenario, run
 from genesis import dev_accounts
+from gpu_tasks.market.sessions.events import PlacePaid
 
 SETTLE_BLOCKS_MAX = 600
+NOTED_SECONDS = 60.0
+"""A daemon notes ends every few blocks."""
 TOKENS, ROUNDS, KILLS, SEED = 96, 3, 5, 1
 
 
@@ -32,21 +37,38 @@ class Settled:
 
 def settle(stage: ChatStage) -> Settled:
     """Wait for the end of every session, and compare the customer's loss with their payments."""
-    follower = BlockFollower(stage, _nothing, stage.book.next_height)
-    follower.until(
-        "every session has ended",
-        lambda: all(stage.trace(seat).end is not None for seat in stage.seats),
-        SETTLE_BLOCKS_MAX,
-    )
+    is_over = "every session has ended"
+    stage.wait_until(is_over, lambda: all(stage.trace(seat).end for seat in stage.seats), SETTLE_BLOCKS_MAX)
     settled, at_height = Settled(sessions=len(stage.seats)), stage.book.next_height - 1
     for seat in stage.seats:
         trace = stage.book.sessions[seat.session]
         settled.claims += len(trace.claims)
         settled.paid += 0 if trace.end is None else trace.end.paid
-        settled.wrong_sums += [f"{seat.text[:10]}: {wrong}" for wrong in trace.wrong_sums(seat.settlement_fee)]
+        wrong_sums = [*trace.wrong_sums(seat.settlement_fee), *_wrong_notes(stage, seat)]
+        settled.wrong_sums += [f"{seat.text[:10]}: {wrong}" for wrong in wrong_sums]
     settled.fees = stage.book.fees[dev_accounts.stash(CUSTOMER)]
     settled.lost = stage.wealth_before - stage.wealth(CUSTOMER_ACCOUNTS, at_height)[CUSTOMER]
     return settled
+
+
+def _wrong_notes(stage: ChatStage, seat: Seat) -> Iterator[str]:
+    """Yield a sentence for each provider whose daemon notes another pay than the chain."""
+    trace = stage.book.sessions[seat.session]
+    for owner in dict.fromkeys(place.owner for place in trace.events(PlacePaid)):
+        name, paid = name_of_account(owner), trace.paid_to(owner)
+        processes.until(lambda name=name: noted_pay(stage.telemetry(name), seat.session) is not None, NOTED_SECONDS)  # type: ignore[misc]
+        noted = noted_pay(stage.telemetry(name), seat.session)
+        if noted != paid:
+            yield f"the daemon of {name} notes {noted} grains, and the chain paid {paid}"
+
+
+def noted_pay(told: Iterable[Mapping[str, Any]], session: bytes) -> int | None:
+    """Return the grains of a session's claims and place that a daemon has noted, or None before their end."""
+    events = [event for event in told if event.get("session") == session.hex()]
+    places = [event["place"] for event in events if event["event"] == "session_ended"]
+    return (
+        sum(places) + sum(event["grains"] for event in events if event["event"] == "session_paid") if places else None
+    )
 
 
 def failures_of(settled: Settled) -> Iterator[str]:
@@ -74,10 +96,6 @@ def figures(facts_by_scenario: Mapping[str, Any]) -> str:
     settled = facts_by_scenario["settled"]
     texts.append(f"{settled.sessions} sessions and {settled.claims} claims settled, {settled.paid} grains paid")
     return "; ".join(texts)
-
-
-async def _nothing(*_: object) -> None:
-    """Take no event: the book of the stage takes them."""
 
 
 PROOF = LiveProof(

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-from collections.abc import Iterator, Mapping
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from devnet.launcher.folder import DevnetError
 from devnet.proofs.chats import seats
 from devnet.proofs.chats.seats import Seat
 from devnet.proofs.chats.session_book import SessionBook, SessionTrace
 from devnet.stage.actors.model_sale import offer_places
 from devnet.stage.measuring import ledger
-from devnet.stage.network import CUSTOMER, CUSTOMER_KEY, FreshDevnet, Stage
+from devnet.stage.network import CUSTOMER, CUSTOMER_KEY, POLL_SECONDS, STUCK_SECONDS, FreshDevnet, Stage
 from devnet.stage.scenario import ProofRun
 from genesis import dev_accounts
+from wallet.client import ChainClient
 
 VALIDATOR_COUNT = 4
 SETTLE_BLOCKS = 120
@@ -30,6 +35,8 @@ class ChatStage(Stage):
     service: int = 0
     book: SessionBook = field(default_factory=SessionBook)
     seats: list[Seat] = field(default_factory=list)
+    places: dict[str, int] = field(default_factory=dict)
+    """The sessions that each seller serves at once."""
     wealth_before: int = 0
     """The customer's grains before the first session."""
 
@@ -40,7 +47,10 @@ class ChatStage(Stage):
 
     def offer_places(self, places: Mapping[str, int]) -> None:
         """Let sellers serve so many sessions at once, and the others none."""
-        offer_places(self, self.service, seats.ASK_TEXT, {name: places.get(name, 0) for name in self.sellers})
+        wanted = {name: places.get(name, 0) for name in self.sellers}
+        changed = {name: count for name, count in wanted.items() if self.places.get(name, 0) != count}
+        offer_places(self, self.service, seats.ASK_TEXT, changed)
+        self.places = wanted
 
     def open_session(self) -> Seat:
         """Open a session, and wait for its provider."""
@@ -64,13 +74,21 @@ class ChatStage(Stage):
         self.ogpu("session close", *words, "--key", CUSTOMER_KEY, "--yes", is_shown=False)
 
     def trace(self, seat: Seat) -> SessionTrace:
-        """Return the events of a session up to the newest final block."""
-        self.read_on()
+        """Return the events of a session, up to about the newest final block."""
         return self.book.sessions.setdefault(seat.session, SessionTrace())
 
-    def read_on(self) -> None:
-        """Read the new final blocks. A node keeps events for some hundred blocks."""
-        self.ask(lambda chain: ledger.read_on(chain, self.book))
+    def wait_until(self, what: str, holds: Callable[[], bool], blocks: int) -> None:
+        """Wait until a condition on the book holds.
+
+        Raise DevnetError if `blocks` more blocks pass without it, or if no block becomes final for STUCK_SECONDS.
+        """
+        height, last_height, moved_at = self.book.next_height, self.book.next_height + blocks, time.monotonic()
+        while not holds():
+            if self.book.next_height > height:
+                height, moved_at = self.book.next_height, time.monotonic()
+            if height > last_height or time.monotonic() > moved_at + STUCK_SECONDS:
+                raise DevnetError(f"{what} is not so at final block {height - 1}")
+            time.sleep(POLL_SECONDS)
 
 
 @contextlib.contextmanager
@@ -79,7 +97,39 @@ def chat_network(proof_run: ProofRun) -> Iterator[ChatStage]:
     with FRESH.open(proof_run) as fresh:
         stage = ChatStage(fresh.devnet, fresh.narrator, fresh.options)
         stage.service = seats.sell_sessions(stage)
-        stage.book.next_height = stage.next_height()
-        at_height = stage.book.next_height - 1
-        stage.wealth_before = stage.wealth(CUSTOMER_ACCOUNTS, at_height)[CUSTOMER]
-        yield stage
+        height = stage.next_height() - 1
+        stage.book.next_height = height + 1
+        stage.wealth_before = stage.wealth(CUSTOMER_ACCOUNTS, height)[CUSTOMER]
+        with _following(stage.url, stage.book):
+            yield stage
+
+
+@contextlib.contextmanager
+def _following(node_url: str, book: SessionBook) -> Iterator[None]:
+    """Let a thread read the final blocks into a book during the block.
+
+    A node keeps the events of some hundred blocks, and to compute right answers takes longer on a busy machine.
+    """
+    is_over, errors = threading.Event(), list[BaseException]()
+
+    async def read() -> None:
+        async with await ChainClient.connect(node_url) as chain:
+            while not is_over.is_set():
+                await ledger.read_on(chain, book)
+                await asyncio.sleep(POLL_SECONDS)
+
+    def follow() -> None:
+        try:
+            asyncio.run(read())
+        except BaseException as error:  # noqa: BLE001  # raised below, in the caller's thread
+            errors.append(error)
+
+    thread = threading.Thread(target=follow, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join(STUCK_SECONDS)
+    if errors:
+        raise errors[0]

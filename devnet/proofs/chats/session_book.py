@@ -54,11 +54,9 @@ class SessionTrace(EventTrace):
         """Its end, or None before it."""
         return next(iter(self.events(SessionEnded)), None)
 
-    def claimed_by(self, owner: bytes) -> int:
-        """Return the amounts of a provider's claims that passed."""
-        outcomes = self.outcomes
-        passed = (claim for claim in self.claims if outcomes.get(claim.claim) is ClaimOutcome.PASSED)
-        return sum(claim.amount for claim in passed if claim.owner == owner)
+    def paid_to(self, payee: bytes | None) -> int:
+        """Return the grains that left the deposit for an account, or were burned."""
+        return sum(payment.amount for payment in self.events(Paid) if payment.payee == payee)
 
     def wrong_sums(self, settlement_fee: int) -> Iterator[str]:
         """Yield a sentence for each sum of the ended session that is not as the rules state."""

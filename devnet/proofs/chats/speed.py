@@ -164,7 +164,6 @@ def _measure_round(
     engine_cpu_before = cpu_seconds(stage.devnet)
     bare = engine.run(requests)
     idle_cpu = cpu_seconds(stage.devnet) - engine_cpu_before
-    stage.read_on()
     return SpeedRound(
         prompt_tokens=[answer.tokens_in for answer in answers],
         chat_first_seconds=[answer.first_seconds for answer in answers],

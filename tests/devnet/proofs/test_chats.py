@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from devnet.proofs.chats import kills, speed
-from devnet.proofs.chats.__main__ import Settled, failures_of
+from devnet.proofs.chats.__main__ import Settled, failures_of, noted_pay
 from devnet.proofs.chats.bare import EngineRun, answer
 from devnet.proofs.chats.kills import KilledChat
 from devnet.proofs.chats.session_book import SessionBook, SessionTrace
@@ -136,7 +136,7 @@ def trace_of(*events: object) -> SessionTrace:
 def test_the_sums_of_a_session() -> None:
     trace = trace_of(*HAPPENED)
     assert list(trace.wrong_sums(FEE)) == []
-    assert trace.claimed_by(BOB) == 1_005
+    assert trace.paid_to(BOB) == 923
 
 
 @pytest.mark.parametrize(
@@ -160,3 +160,13 @@ def test_the_customer_loses_its_payments_and_fees() -> None:
     assert list(failures_of(settled)) == []
     assert len(list(failures_of(replace(settled, lost=1_033)))) == 1
     assert list(failures_of(replace(settled, wrong_sums=["a sum"]))) == ["a sum"]
+
+
+def test_the_pay_that_a_daemon_notes() -> None:
+    told: list[dict[str, Any]] = [
+        {"event": "session_opened", "session": SESSION.hex(), "grains": 9},
+        {"event": "session_paid", "session": SESSION.hex(), "grains": 905},
+        {"event": "session_paid", "session": CLAIM.hex(), "grains": 3},
+    ]
+    assert noted_pay(told, SESSION) is None
+    assert noted_pay([*told, {"event": "session_ended", "session": SESSION.hex(), "place": 18}], SESSION) == 923
