@@ -56,8 +56,7 @@ DIGITS_LEAST = 4
 HOUR = TimeSpan(milliseconds=3_600_000)
 COLUMNS = (
     "session", "service", "model", "state", "provider", "spare", "spare_proven", "spent", "unclaimed", "left",
-    "for_tokens",
-    "blocks_left", "waits_for",
+    "for_tokens", "blocks_left", "waits_for",
 )  # fmt: skip
 WAITING_FOR_DRAW = "the session waits for its draw. You can stop: `ogpu session ps` shows it, and it stays open"
 

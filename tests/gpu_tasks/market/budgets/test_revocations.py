@@ -18,7 +18,7 @@ from gpu_tasks.market.budgets import events as ev
 from gpu_tasks.market.budgets.budgets import Budgets
 from gpu_tasks.market.budgets.records import REVOKED_BLOCKS
 from gpu_tasks.market.sessions.events import ClaimsOver, SessionClosing, SessionEnded, SessionNotOpen
-from gpu_tasks.market.sessions.records import SessionEnd, SessionState, claims_until
+from gpu_tasks.market.sessions.records import SessionEnd, SessionState, claims_until, spare_of
 from gpu_tasks.market.sessions.sessions import Sessions
 from runtime.encoding.types import Signed, Weight
 from session_chain import TERM, claims, opening
@@ -42,7 +42,7 @@ def test_a_revocation_closes_open_sessions(chain: BudgetChain, by: bytes) -> Non
     session_id = chain.spend_seated(budget_id)
     chain.block(revokes(budget_id, by))
     session, until = chain.session(session_id), chain.height + REVOKED_BLOCKS
-    assert (session.state, session.spare, session.legs[0].left_at) == (SessionState.CLOSING, None, chain.height)
+    assert (session.state, spare_of(session), session.legs[0].left_at) == (SessionState.CLOSING, None, chain.height)
     assert claims_until(session, session.legs[0]) == until
     assert chain.happened(SessionClosing)[-1] == SessionClosing(session_id, until)
     chain.block(
