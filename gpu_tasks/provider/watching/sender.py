@@ -73,6 +73,9 @@ class BrokerSender:
                     failures, self.is_connected = 0, True
                     await self._serve_connection(client)
             except BROKER_ERRORS as error:
+                # A broker that is gone at the farewell fails it, and that error replaces the cancellation.
+                if (task := asyncio.current_task()) is not None and task.cancelling():
+                    raise asyncio.CancelledError from error
                 # One report for several attempts, so that a missing broker does not fill the log.
                 if failures % len(RECONNECT_SECONDS) == 0:
                     self.say(f"the broker {self.address.url} accepts no telemetry ({error}); trying again")

@@ -5,6 +5,7 @@ import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import aiomqtt
@@ -256,3 +257,32 @@ async def test_so_many_tasks_are_watched_and_one_that_is_goes_on_from_another_pl
         told.append((await outbox.first()).subject)
         outbox.sent(await outbox.first())
     assert told == [TaskSubject(TASK, 3), TaskSubject(TASK, 1), TaskSubject(TASK, 1)]
+
+
+async def test_a_broker_that_is_gone_at_the_farewell_does_not_keep_the_daemon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stop of the whole machine ends daemon and broker together, and the disconnection fails then."""
+    is_connected = asyncio.Event()
+
+    async def publish(*_: object, **__: object) -> None:
+        is_connected.set()
+
+    @contextlib.asynccontextmanager
+    async def connection(*_: object, **__: object) -> AsyncIterator[Any]:
+        is_first = not is_connected.is_set()
+        try:
+            yield SimpleNamespace(publish=publish, _disconnected=asyncio.get_running_loop().create_future())
+        finally:
+            # Only once, so that a sender that goes on can be ended.
+            if is_first:
+                raise aiomqtt.MqttError("the disconnection timed out")
+
+    monkeypatch.setattr(sender_module, "broker_connection", connection)
+    monkeypatch.setattr(sender_module, "RECONNECT_SECONDS", (0.0,))
+    address = parse_broker("mqtt://127.0.0.1:1883", is_private_allowed=True)
+    sender = BrokerSender(address, IDENTITY, NoteOutbox(), [].append, is_private=True)
+    sending = asyncio.create_task(sender.run())
+    await is_connected.wait()
+    sending.cancel()
+    done, _ = await asyncio.wait({sending}, timeout=20)
+    assert done == {sending}
+    assert sending.cancelled()
