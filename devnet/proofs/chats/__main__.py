@@ -84,7 +84,8 @@ def figures(facts_by_scenario: Mapping[str, Any]) -> str:
     if "speed" in facts_by_scenario:
         found = facts_by_scenario["speed"]
         texts.append(
-            f"{100 * found.share:.0f} % of the bare tokens/s, first tokens {found.first_excess:+.2f} s beside bare"
+            f"{100 * found.share:.0f} % of the bare tokens/s ({100 * found.share_by_cpu:.0f} % by CPU time), first "
+            f"tokens {found.first_excess:+.2f} s beside bare"
         )
     for name in ("killed-provider", "killed-customer"):
         if name in facts_by_scenario:

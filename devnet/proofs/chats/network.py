@@ -14,7 +14,6 @@ from devnet.proofs.chats import seats
 from devnet.proofs.chats.seats import Seat
 from devnet.proofs.chats.session_book import SessionBook, SessionTrace
 from devnet.stage.actors.model_sale import offer_places
-from devnet.stage.measuring import ledger
 from devnet.stage.network import CUSTOMER, CUSTOMER_KEY, POLL_SECONDS, STUCK_SECONDS, FreshDevnet, Stage
 from devnet.stage.scenario import ProofRun
 from genesis import dev_accounts
@@ -75,7 +74,7 @@ class ChatStage(Stage):
 
     def trace(self, seat: Seat) -> SessionTrace:
         """Return the events of a session, up to about the newest final block."""
-        return self.book.sessions.setdefault(seat.session, SessionTrace())
+        return self.book.trace(seat.session)
 
     def wait_until(self, what: str, holds: Callable[[], bool], blocks: int) -> None:
         """Wait until a condition on the book holds.
@@ -115,7 +114,7 @@ def _following(node_url: str, book: SessionBook) -> Iterator[None]:
     async def read() -> None:
         async with await ChainClient.connect(node_url) as chain:
             while not is_over.is_set():
-                await ledger.read_on(chain, book)
+                await book.read_on(chain)
                 await asyncio.sleep(POLL_SECONDS)
 
     def follow() -> None:

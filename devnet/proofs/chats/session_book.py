@@ -7,14 +7,18 @@ payments come from the chain's own events of paid holds.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from devnet.stage.actors.purchase import name_of_account
-from devnet.stage.measuring.ledger import EventTrace
+from devnet.stage.measuring.claim_money import BOND_REASONS, ReckonedClaim
+from devnet.stage.measuring.ledger import EventTrace, final_blocks
 from gpu_tasks.market.claims.claim_events import ClaimEnded
 from gpu_tasks.market.claims.claims import ClaimOutcome
+from gpu_tasks.market.claims.money import Purse
+from gpu_tasks.market.claims.result_claims import ResultClaims
+from gpu_tasks.market.devices.records import COLLATERAL
 from gpu_tasks.market.sessions.events import (
     PeriodClaimed,
     PlacePaid,
@@ -25,19 +29,41 @@ from gpu_tasks.market.sessions.events import (
     SessionSeated,
 )
 from gpu_tasks.market.sessions.records import SESSION_MONEY, SessionEnd
+from runtime.frame.holds import HoldReason
 from runtime.pallets.pots import TREASURY
 from runtime.pallets.staking.slashing import part
 from runtime.pallets.staking.trust_lock import Paid
 from runtime.pallets.transaction_payment import TransactionFeePaid
+from wallet.client import ChainClient
 
 SESSION_EVENTS = (
     SessionOpened, SessionSeated, PeriodClaimed, SessionClosing, SessionHandedOver, PlacePaid, SessionEnded,
 )  # fmt: skip
 
 
+@dataclass
+class ReckonedPeriod(ReckonedClaim):
+    """The payments of the claim of one period. Everybody is honest here."""
+
+    reasons: ClassVar[Mapping[Purse, HoldReason]] = {
+        **BOND_REASONS, Purse.CUSTOMER: SESSION_MONEY, Purse.PROVIDER: COLLATERAL,
+    }  # fmt: skip
+
+    def is_false(self, provider: bytes) -> bool:
+        """See `ReckonedClaim`."""
+        return False
+
+    def is_deaf(self, checker: bytes) -> bool:
+        """See `ReckonedClaim`."""
+        return False
+
+
 @dataclass(slots=True)
 class SessionTrace(EventTrace):
     """The events of one session and of its claims, and the payments out of its deposit."""
+
+    periods: list[ReckonedPeriod] = field(default_factory=list)
+    """The payments of its claims by the table of claims."""
 
     @property
     def claims(self) -> list[PeriodClaimed]:
@@ -75,13 +101,16 @@ class SessionTrace(EventTrace):
             expected[owner] += amount - fee
             expected[TREASURY] += fee // 2
             expected[None] += fee - fee // 2
+        for period in self.periods:
+            for flow in period.flows:
+                expected[flow.payee] += flow.grains if flow.reason == SESSION_MONEY.name else 0
         paid: Counter[bytes | None] = Counter()
         for payment in self.events(Paid):
             paid[payment.payee] += payment.amount
         for payee in {*expected, *paid}:
             if expected[payee] != paid[payee]:
                 name = "nobody" if payee is None else name_of_account(payee)
-                yield f"{name} got {paid[payee]} grains, and claims and places come to {expected[payee]}"
+                yield f"{name} got {paid[payee]} grains, and claims, places and checks come to {expected[payee]}"
         if ends[0].paid != paid.total():
             yield f"the session states {ends[0].paid} paid grains, and {paid.total()} left its deposit"
         if outcomes.keys() != {claim.claim for claim in self.claims}:
@@ -90,24 +119,45 @@ class SessionTrace(EventTrace):
 
 @dataclass(slots=True)
 class SessionBook:
-    """Sessions by id, and the fees of each account (`EventBook`)."""
+    """Sessions by id, and the fees of each account, in the blocks below `next_height`."""
 
     next_height: int = 1
     sessions: dict[bytes, SessionTrace] = field(default_factory=dict)
     fees: Counter[bytes] = field(default_factory=Counter)
+    periods: dict[bytes, ReckonedPeriod] = field(default_factory=dict)
+    """By claim."""
     _session_of_claim: dict[bytes, bytes] = field(default_factory=dict)
 
+    async def read_on(self, chain: ChainClient) -> None:
+        """Read the new final blocks."""
+        async for height, at_block, events in final_blocks(chain, self.next_height):
+            for event in events:
+                self.take(height, event)
+                if isinstance(event, PeriodClaimed):
+                    self.open_claim(event, await chain.read(ResultClaims.claims, event.claim, at=at_block))
+            self.next_height = height + 1
+
     def take(self, height: int, event: object) -> None:
-        """See `EventBook`."""
+        """Take an event of the block at this height."""
         if isinstance(event, TransactionFeePaid):
             self.fees[event.who] += event.actual_fee
             return
+        claim = getattr(event, "claim", None)
+        if isinstance(claim, bytes) and claim in self.periods:
+            self.periods[claim].take(height, event)
         session = self._session_of(event)
-        if session is None:
-            return
-        self.sessions.setdefault(session, SessionTrace()).happened.append((height, event))
-        if isinstance(event, PeriodClaimed):
-            self._session_of_claim[event.claim] = session
+        if session is not None:
+            self.trace(session).happened.append((height, event))
+
+    def trace(self, session: bytes) -> SessionTrace:
+        """Return the events of a session, empty at first."""
+        return self.sessions.setdefault(session, SessionTrace())
+
+    def open_claim(self, event: PeriodClaimed, claim: Any) -> None:
+        """Follow the claim of a period, which opened in the event's block."""
+        period = self.periods[event.claim] = ReckonedPeriod(claim)
+        self.trace(event.session).periods.append(period)
+        self._session_of_claim[event.claim] = event.session
 
     def _session_of(self, event: Any) -> bytes | None:
         if isinstance(event, SESSION_EVENTS):

@@ -61,6 +61,15 @@ class SpeedRound:
         return self.tokens_per_second / self.engine.tokens_per_second
 
     @property
+    def share_by_cpu(self) -> float:
+        """The engine's CPU time a token, over that of the chats beyond the idle devnet's.
+
+        Other programs on the machine hardly change it.
+        """
+        chats_cpu = self.chat_cpu_seconds - self.idle_cpu_share * self.chat_seconds
+        return self.engine.cpu_seconds / self.engine.tokens * self.chat_tokens / chats_cpu
+
+    @property
     def first_excess(self) -> float:
         """The seconds of the slowest chat's first token beyond the engine's 95th percentile."""
         return max(self.chat_first_seconds) - percentile_95(self.engine.first_seconds)
@@ -80,6 +89,7 @@ class Speed:
     first_excess: float = 0.0
     worst_share: float = 0.0
     worst_first_excess: float = 0.0
+    share_by_cpu: float = 0.0
 
 
 def percentile_95(times: Sequence[float]) -> float:
@@ -142,6 +152,7 @@ def measure(stage: ChatStage) -> Speed:
     stage.close(*seated)
     shares, excesses = [each.share for each in speed.rounds], [each.first_excess for each in speed.rounds]
     speed.share, speed.worst_share = statistics.median(shares), min(shares)
+    speed.share_by_cpu = statistics.median(each.share_by_cpu for each in speed.rounds)
     speed.first_excess, speed.worst_first_excess = statistics.median(excesses), max(excesses)
     return speed
 
@@ -179,7 +190,8 @@ def _row(found: SpeedRound) -> str:
     engine = found.engine
     first = f"first tokens after {_times(found.chat_first_seconds)}, bare {_times(engine.first_seconds)}"
     rate = f"{found.tokens_per_second:.1f} of {engine.tokens_per_second:.1f} bare tokens/s ({100 * found.share:.0f} %)"
-    cpu = f"CPU {found.chat_cpu_seconds:.1f} s with the nodes, bare {engine.cpu_seconds:.1f} s"
+    bare_cpu = f"bare {engine.cpu_seconds:.1f} s ({100 * found.share_by_cpu:.0f} %)"
+    cpu = f"CPU {found.chat_cpu_seconds:.1f} s with the nodes, {bare_cpu}"
     idle = f"the nodes used {found.idle_cpu_share:.2f} processors beside the engine"
     return f"{found.prompt_tokens[0]} tokens in: {first}; {rate}; {cpu}; {idle}"
 

@@ -12,8 +12,8 @@ from devnet.proofs.chats.kills import KilledChat
 from devnet.proofs.chats.session_book import SessionBook, SessionTrace
 from devnet.proofs.chats.speed import PROMPT_TOKENS, TOPICS, Speed, SpeedRound, percentile_95, question_of
 from genesis import dev_accounts
-from gpu_tasks.market.claims.claim_events import ClaimEnded
-from gpu_tasks.market.claims.claims import ClaimOutcome
+from gpu_tasks.market.claims.claim_events import CheckEnded, CheckerDrawn, ClaimEnded, PointsDrawn, SamplesShown
+from gpu_tasks.market.claims.claims import CheckEnd, ClaimOutcome, ClaimStage, ClaimTerms, ResultClaim
 from gpu_tasks.market.sessions.events import PeriodClaimed, PlacePaid, SessionEnded, SessionOpened
 from gpu_tasks.market.sessions.records import SESSION_MONEY, SessionEnd
 from gpu_tasks.workloads.form import ChatMessage
@@ -35,6 +35,7 @@ def test_the_figures_of_a_round() -> None:
     assert percentile_95([3.0, 1.0, 2.0, 4.0]) == 4.0
     assert percentile_95([float(number) for number in range(1, 101)]) == 95.0
     assert ROUND.share == pytest.approx(10 / 12)
+    assert ROUND.share_by_cpu == pytest.approx(10.0 / (14.0 - 0.2 * 12.0))
     assert ROUND.first_excess == pytest.approx(0.9)
     assert list(speed.failures_of(SPEED)) == []
 
@@ -113,6 +114,15 @@ def paid(payee: bytes | None, amount: int) -> Paid:
     return Paid(CUSTOMER, SESSION_MONEY, SESSION, payee, amount)
 
 
+CHECKER, CHECK_FEE = dev_accounts.stash("Dave"), 300
+CLAIMED = ResultClaim(
+    ClaimTerms(
+        handler=22, provider=BOB, customer=CUSTOMER, root=bytes(32), items=1, weight=1, item_weight_max=1, price=1_005,
+        collateral=10_000, rate_ppm=1_000_000, check_ppm=1, fee_min=CHECK_FEE, fees_held=600, sealed_at=1, run_blocks=1,
+        excluded=(),
+    ),
+    30, ClaimStage.DRAWING, 1,
+)  # fmt: skip
 HAPPENED = (
     SessionOpened(SESSION, CUSTOMER, 1, 10_000, 10, 100),
     PeriodClaimed(SESSION, 0, CLAIM, BOB, 1_005),
@@ -122,12 +132,24 @@ HAPPENED = (
     PlacePaid(SESSION, BOB, bytes(32), 20),
     SessionEnded(SESSION, SessionEnd.SETTLED, 1_025),
 )  # fmt: skip
+CHECKED = (
+    *HAPPENED[:2],
+    PointsDrawn(CLAIM, (0,)),
+    CheckerDrawn(CLAIM, 0, CHECKER, bytes(32), 10_000),
+    SamplesShown(CLAIM, 0, ()),
+    CheckEnded(CLAIM, 0, CheckEnd.PASSED),
+    paid(CHECKER, CHECK_FEE),
+    *HAPPENED[2:-1],
+    SessionEnded(SESSION, SessionEnd.SETTLED, 1_025 + CHECK_FEE),
+)
 
 
 def trace_of(*events: object) -> SessionTrace:
     book = SessionBook()
     for height, event in enumerate(events):
         book.take(height, event)
+        if isinstance(event, PeriodClaimed):
+            book.open_claim(event, CLAIMED)
     book.take(0, TransactionFeePaid(CUSTOMER, 7, 0))
     assert book.fees == {CUSTOMER: 7}
     return book.sessions[SESSION]
@@ -137,6 +159,13 @@ def test_the_sums_of_a_session() -> None:
     trace = trace_of(*HAPPENED)
     assert list(trace.wrong_sums(FEE)) == []
     assert trace.paid_to(BOB) == 923
+
+
+def test_a_checker_gets_its_fee_and_no_more() -> None:
+    assert list(trace_of(*CHECKED).wrong_sums(FEE)) == []
+    more = [*CHECKED]
+    more[6] = paid(CHECKER, CHECK_FEE + 1)
+    assert len(list(trace_of(*more).wrong_sums(FEE))) == 2
 
 
 @pytest.mark.parametrize(
