@@ -9,7 +9,7 @@ from typing import Any
 from devnet.launcher import processes
 from devnet.proofs.chats import kills, speed
 from devnet.proofs.chats.network import CUSTOMER_ACCOUNTS, ChatStage, chat_network
-from devnet.proofs.chats.seats import MODEL_NAME, Seat
+from devnet.proofs.chats.sold_sessions import MODEL_NAME, OpenedSession
 from devnet.stage.actors.purchase import name_of_account
 from devnet.stage.network import CUSTOMER
 from devnet.stage.scenario import LiveProof, ProofOption, Scenario, run
@@ -23,7 +23,7 @@ TOKENS, ROUNDS, KILLS, SEED = 96, 3, 5, 1
 
 
 @dataclass(slots=True)
-class Settled:
+class SettledSessions:
     """The ends of all sessions. Amounts are in grains."""
 
     sessions: int = 0
@@ -35,12 +35,12 @@ class Settled:
     wrong_sums: list[str] = field(default_factory=list)
 
 
-def settle(stage: ChatStage) -> Settled:
+def settle(stage: ChatStage) -> SettledSessions:
     """Wait for the end of every session, and compare the customer's loss with their payments."""
     is_over = "every session has ended"
-    stage.wait_until(is_over, lambda: all(stage.trace(seat).end for seat in stage.seats), SETTLE_BLOCKS_MAX)
-    settled, at_height = Settled(sessions=len(stage.seats)), stage.book.next_height - 1
-    for seat in stage.seats:
+    stage.wait_until(is_over, lambda: all(stage.trace(seat).end for seat in stage.opened), SETTLE_BLOCKS_MAX)
+    settled, at_height = SettledSessions(sessions=len(stage.opened)), stage.book.next_height - 1
+    for seat in stage.opened:
         trace = stage.book.sessions[seat.session]
         settled.claims += len(trace.claims)
         settled.paid += 0 if trace.end is None else trace.end.paid
@@ -51,7 +51,7 @@ def settle(stage: ChatStage) -> Settled:
     return settled
 
 
-def _wrong_notes(stage: ChatStage, seat: Seat) -> Iterator[str]:
+def _wrong_notes(stage: ChatStage, seat: OpenedSession) -> Iterator[str]:
     """Yield a sentence for each provider whose daemon notes another pay than the chain."""
     trace = stage.book.sessions[seat.session]
     for owner in dict.fromkeys(place.owner for place in trace.events(PlacePaid)):
@@ -71,7 +71,7 @@ def noted_pay(told: Iterable[Mapping[str, Any]], session: bytes) -> int | None:
     )
 
 
-def failures_of(settled: Settled) -> Iterator[str]:
+def failures_of(settled: SettledSessions) -> Iterator[str]:
     """Yield every failed requirement."""
     yield from settled.wrong_sums
     if settled.lost != settled.paid + settled.fees:

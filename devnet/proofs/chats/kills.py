@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 
 from devnet.launcher import processes
 from devnet.launcher.folder import DevnetError
-from devnet.proofs.chats import seats
+from devnet.proofs.chats import sold_sessions
 from devnet.proofs.chats.chat_program import ChatProgram
 from devnet.proofs.chats.network import SETTLE_BLOCKS, ChatStage
-from devnet.proofs.chats.seats import KeptSession, RightAnswers, Seat
+from devnet.proofs.chats.sold_sessions import KeptSession, OneRun, OpenedSession
 from devnet.stage.actors.purchase import name_of_account
 from gpu_tasks.market.sessions.events import SessionHandedOver
 from gpu_tasks.market.sessions.vouchers import amount_of
@@ -21,7 +21,7 @@ from gpu_tasks.sessions.messages import UNPAID_TOKENS_MAX
 
 PLACES = 4
 KILL_PIECES = 24
-"""The pieces of text before the provider dies: some vouchers are there, and most of the answer is not."""
+"""The pieces of text before the provider dies, and the most new ones before the customer does. Vouchers are there."""
 POLL_SECONDS = 0.02
 STREAM_SECONDS = 300.0
 CLAIM_BLOCKS = 2 * SETTLE_BLOCKS
@@ -101,7 +101,7 @@ def kill_provider(stage: ChatStage) -> KilledChat:
     """Kill the provider amid an answer, and follow the chat to its spare and the session to its claims."""
     seat, chat = _session_with_spare(stage), KilledChat()
     words = stage.chat_words(seat, stage.options.tokens)
-    with ChatProgram(stage, seats.log_file(stage, "killed-provider"), *words, question=QUESTIONS[0]) as program:
+    with ChatProgram(stage, sold_sessions.log_file(stage, "killed-provider"), *words, question=QUESTIONS[0]) as program:
         _wait_for_pieces(program, KILL_PIECES)
         stage.kill(seat.provider)
         chat.kills, killed_at = 1, time.monotonic()
@@ -120,10 +120,12 @@ def kill_customer(stage: ChatStage) -> KilledChat:
     words, text = stage.chat_words(seat, stage.options.tokens), ""
     for number in range(stage.options.kills + 1):
         question = QUESTIONS[number % len(QUESTIONS)]
-        log = seats.log_file(stage, f"killed-customer-{number}")
+        log = sold_sessions.log_file(stage, f"killed-customer-{number}")
+        # The known part of an interrupted answer comes at once, and says nothing about the stream.
+        known = sold_sessions.tokens_amid_answer(stage, seat.session)
         with ChatProgram(stage, log, *words, question=question) as program:
             if number < stage.options.kills:
-                _wait_for_pieces(program, chance.randrange(1, stage.options.tokens))
+                _wait_for_pieces(program, known + chance.randrange(1, KILL_PIECES))
                 time.sleep(chance.random() / 2)
                 if not program.is_running:
                     continue
@@ -137,7 +139,7 @@ def kill_customer(stage: ChatStage) -> KilledChat:
     return chat
 
 
-def _session_with_spare(stage: ChatStage) -> Seat:
+def _session_with_spare(stage: ChatStage) -> OpenedSession:
     stage.offer_places(dict.fromkeys(stage.sellers, PLACES))
     seat = stage.open_session()
     if seat.spare is None:
@@ -152,10 +154,10 @@ def _wait_for_pieces(program: ChatProgram, pieces: int) -> None:
         raise DevnetError(f"`ogpu chat` has brought {program.pieces} pieces of text: {program.notes}")
 
 
-def _finish(stage: ChatStage, seat: Seat, chat: KilledChat, last_text: str) -> None:
+def _finish(stage: ChatStage, seat: OpenedSession, chat: KilledChat, last_text: str) -> None:
     """Close the session, wait for its claims, and compare tokens, text and claims."""
-    kept = seats.kept_session(stage, seat.session)
-    record = seats.record_of(stage, seat.session)
+    kept = sold_sessions.kept_session(stage, seat.session)
+    record = sold_sessions.record_of(stage, seat.session)
     assert record is not None, "a session that nobody has closed is open"
     chat.promised = {
         voucher.period: amount_of(record.rate, record.input_share, voucher.totals) for voucher in kept.vouchers
@@ -178,8 +180,8 @@ def _finish(stage: ChatStage, seat: Seat, chat: KilledChat, last_text: str) -> N
 
 
 def _compare_answers(stage: ChatStage, kept: KeptSession, chat: KilledChat, last_text: str) -> None:
-    form = seats.model_form(stage.options.model)
-    right = RightAnswers(form)
+    form = sold_sessions.model_form(stage.options.model)
+    right = OneRun(form)
     chat.answers, chat.tokens = len(kept.turns), kept.tokens_received
     chat.whole_answers = sum(turn.is_over and right.tokens(turn.request) == turn.tokens for turn in kept.turns)
     pieces = form.pieces()

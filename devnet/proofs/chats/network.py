@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from devnet.launcher.folder import DevnetError
-from devnet.proofs.chats import seats
-from devnet.proofs.chats.seats import Seat
+from devnet.proofs.chats import sold_sessions
 from devnet.proofs.chats.session_book import SessionBook, SessionTrace
+from devnet.proofs.chats.sold_sessions import OpenedSession
 from devnet.stage.actors.model_sale import offer_places
 from devnet.stage.network import CUSTOMER, CUSTOMER_KEY, POLL_SECONDS, STUCK_SECONDS, FreshDevnet, Stage
 from devnet.stage.scenario import ProofRun
@@ -24,7 +24,7 @@ SETTLE_BLOCKS = 120
 """The window of a provider that was killed, shorter than a chain's so that the proof ends sooner."""
 CHAIN_NUMBERS = {"Sessions.session_settle_blocks": SETTLE_BLOCKS}
 CUSTOMER_ACCOUNTS = {CUSTOMER: (dev_accounts.stash(CUSTOMER),)}
-FRESH = FreshDevnet(VALIDATOR_COUNT, numbers=CHAIN_NUMBERS, before_start=seats.require_model)
+FRESH = FreshDevnet(VALIDATOR_COUNT, numbers=CHAIN_NUMBERS, before_start=sold_sessions.require_model)
 
 
 @dataclass(slots=True)
@@ -33,7 +33,7 @@ class ChatStage(Stage):
 
     service: int = 0
     book: SessionBook = field(default_factory=SessionBook)
-    seats: list[Seat] = field(default_factory=list)
+    opened: list[OpenedSession] = field(default_factory=list)
     places: dict[str, int] = field(default_factory=dict)
     """The sessions that each seller serves at once."""
     wealth_before: int = 0
@@ -48,13 +48,13 @@ class ChatStage(Stage):
         """Let sellers serve so many sessions at once, and the others none."""
         wanted = {name: places.get(name, 0) for name in self.sellers}
         changed = {name: count for name, count in wanted.items() if self.places.get(name, 0) != count}
-        offer_places(self, self.service, seats.ASK_TEXT, changed)
+        offer_places(self, self.service, sold_sessions.ASK_TEXT, changed)
         self.places = wanted
 
-    def open_session(self) -> Seat:
+    def open_session(self) -> OpenedSession:
         """Open a session, and wait for its provider."""
-        seat = seats.open_session(self)
-        self.seats.append(seat)
+        seat = sold_sessions.open_session(self)
+        self.opened.append(seat)
         spare = f", {seat.spare} stands by" if seat.spare else ""
         self.narrator.line(
             f"session {seat.text[:10]} at {seat.provider}{spare}: {seat.blocks} blocks from the post to the seat, "
@@ -62,17 +62,17 @@ class ChatStage(Stage):
         )
         return seat
 
-    def chat_words(self, seat: Seat, tokens: int, temperature: str = "0.7") -> tuple[str, ...]:
+    def chat_words(self, seat: OpenedSession, tokens: int, temperature: str = "0.7") -> tuple[str, ...]:
         """Return the options of `ogpu chat` in a session."""
         options = ("--key", CUSTOMER_KEY, "--session", seat.text)
         return (self.options.model, *options, "--temperature", temperature, "--max-tokens", str(tokens))
 
-    def close(self, *closing: Seat) -> None:
+    def close(self, *closing: OpenedSession) -> None:
         """Close sessions as their customer."""
         words = [seat.text for seat in closing]
         self.ogpu("session close", *words, "--key", CUSTOMER_KEY, "--yes", is_shown=False)
 
-    def trace(self, seat: Seat) -> SessionTrace:
+    def trace(self, seat: OpenedSession) -> SessionTrace:
         """Return the events of a session, up to about the newest final block."""
         return self.book.trace(seat.session)
 
@@ -95,7 +95,7 @@ def chat_network(proof_run: ProofRun) -> Iterator[ChatStage]:
     """Run the devnet with the sale of the model during the block."""
     with FRESH.open(proof_run) as fresh:
         stage = ChatStage(fresh.devnet, fresh.narrator, fresh.options)
-        stage.service = seats.sell_sessions(stage)
+        stage.service = sold_sessions.sell_sessions(stage)
         height = stage.next_height() - 1
         stage.book.next_height = height + 1
         stage.wealth_before = stage.wealth(CUSTOMER_ACCOUNTS, height)[CUSTOMER]

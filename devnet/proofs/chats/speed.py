@@ -11,11 +11,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
-from devnet.proofs.chats import seats
+from devnet.proofs.chats import sold_sessions
 from devnet.proofs.chats.bare import BareEngine, EngineRun
 from devnet.proofs.chats.chat_program import ChatProgram, TimedAnswer
 from devnet.proofs.chats.network import ChatStage
-from devnet.proofs.chats.seats import Seat
+from devnet.proofs.chats.sold_sessions import OpenedSession
 from devnet.proofs.market.processes import cpu_seconds
 from gpu_tasks.workloads.decoder_int8.request import WORKLOAD_NAME as DECODER
 from gpu_tasks.workloads.form import ChatMessage, WorkloadForm
@@ -140,7 +140,7 @@ def measure(stage: ChatStage) -> Speed:
         chats = [stack.enter_context(_chat(stage, seat, number)) for number, seat in enumerate(seated)]
         for chat in chats:
             chat.wait_until_ready()
-        form = seats.model_form(stage.options.model)
+        form = sold_sessions.model_form(stage.options.model)
         questions = [question_of(form, topic, PROMPT_TOKENS) for topic in TOPICS[:CHATS]]
         for _ in range(stage.options.rounds):
             found = _measure_round(stage, chats, seated, questions, engine)
@@ -157,13 +157,17 @@ def measure(stage: ChatStage) -> Speed:
     return speed
 
 
-def _chat(stage: ChatStage, seat: Seat, number: int) -> ChatProgram:
+def _chat(stage: ChatStage, seat: OpenedSession, number: int) -> ChatProgram:
     words = stage.chat_words(seat, stage.options.tokens, temperature="0")
-    return ChatProgram(stage, seats.log_file(stage, f"speed-{number}"), *words)
+    return ChatProgram(stage, sold_sessions.log_file(stage, f"speed-{number}"), *words)
 
 
 def _measure_round(
-    stage: ChatStage, chats: Sequence[ChatProgram], seated: Sequence[Seat], questions: Sequence[str], engine: BareEngine
+    stage: ChatStage,
+    chats: Sequence[ChatProgram],
+    seated: Sequence[OpenedSession],
+    questions: Sequence[str],
+    engine: BareEngine,
 ) -> SpeedRound:
     """Ask all chats at once, and then the engine."""
     cpu_before = cpu_seconds(stage.devnet)
@@ -171,7 +175,7 @@ def _measure_round(
         chat.type(question)
     answers: list[TimedAnswer] = [chat.answer() for chat in chats]
     cpu_after = cpu_seconds(stage.devnet)
-    requests = [seats.kept_session(stage, seat.session).turns[-1].request for seat in seated]
+    requests = [sold_sessions.kept_session(stage, seat.session).turns[-1].request for seat in seated]
     engine_cpu_before = cpu_seconds(stage.devnet)
     bare = engine.run(requests)
     idle_cpu = cpu_seconds(stage.devnet) - engine_cpu_before

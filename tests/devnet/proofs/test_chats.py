@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from devnet.proofs.chats import kills, speed
-from devnet.proofs.chats.__main__ import Settled, failures_of, noted_pay
+from devnet.proofs.chats.__main__ import SettledSessions, failures_of, noted_pay
 from devnet.proofs.chats.bare import EngineRun, answer
 from devnet.proofs.chats.kills import KilledChat
 from devnet.proofs.chats.session_book import SessionBook, SessionTrace
@@ -185,7 +185,7 @@ def test_sums_that_differ_are_told(place: int, event: object, wrong: int) -> Non
 
 
 def test_the_customer_loses_its_payments_and_fees() -> None:
-    settled = Settled(1, 1, paid=1_025, fees=7, lost=1_032)
+    settled = SettledSessions(1, 1, paid=1_025, fees=7, lost=1_032)
     assert list(failures_of(settled)) == []
     assert len(list(failures_of(replace(settled, lost=1_033)))) == 1
     assert list(failures_of(replace(settled, wrong_sums=["a sum"]))) == ["a sum"]

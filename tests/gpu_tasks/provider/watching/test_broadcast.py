@@ -279,7 +279,7 @@ async def test_a_broker_that_is_gone_at_the_farewell_does_not_keep_the_daemon(mo
     monkeypatch.setattr(sender_module, "broker_connection", connection)
     monkeypatch.setattr(sender_module, "RECONNECT_SECONDS", (0.0,))
     address = parse_broker("mqtt://127.0.0.1:1883", is_private_allowed=True)
-    sender = BrokerSender(address, IDENTITY, NoteOutbox(), [].append, is_private=True)
+    sender = BrokerSender(address, IDENTITY, NoteOutbox(), list[str]().append, is_private=True)
     sending = asyncio.create_task(sender.run())
     await is_connected.wait()
     sending.cancel()

@@ -56,7 +56,7 @@ def sell_sessions(stage: Stage) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Seat:
+class OpenedSession:
     """A session with its provider."""
 
     session: bytes
@@ -75,7 +75,7 @@ class Seat:
         return "0x" + self.session.hex()
 
 
-def open_session(stage: Stage) -> Seat:
+def open_session(stage: Stage) -> OpenedSession:
     """Open a session of the model, and wait for its provider."""
     began = time.monotonic()
     words = ("--key", CUSTOMER_KEY, "--deposit", DEPOSIT_TEXT, "--term", TERM, "--yes")
@@ -89,7 +89,7 @@ def open_session(stage: Stage) -> Seat:
     leg, spare = record.legs[0], record.spare
     spare_name = None if spare is None else name_of_account(spare.owner)
     blocks, fee = leg.since - record.opened_at, record.rules.settlement_fee
-    return Seat(session, name_of_account(leg.owner), spare_name, seconds, blocks, fee)
+    return OpenedSession(session, name_of_account(leg.owner), spare_name, seconds, blocks, fee)
 
 
 def record_of(stage: Stage, session: bytes) -> SessionRecord | None:
@@ -131,11 +131,20 @@ def kept_session(stage: Stage, session: bytes) -> KeptSession:
         return KeptSession(store.turns, [voucher for voucher, _ in store.vouchers()])
 
 
+def tokens_amid_answer(stage: Stage, session: bytes) -> int:
+    """Return the known tokens of an answer that a program left unfinished, or 0."""
+    try:
+        turns = kept_session(stage, session).turns
+    except FileNotFoundError:
+        return 0
+    return len(turns[-1].tokens) if turns and not turns[-1].is_over else 0
+
+
 async def _genesis(chain: ChainClient) -> bytes:
     return chain.genesis_hash
 
 
-class RightAnswers:
+class OneRun:
     """The answers of one run in this process."""
 
     def __init__(self, form: WorkloadForm) -> None:
