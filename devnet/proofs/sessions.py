@@ -30,7 +30,7 @@ from devnet.stage.network import CUSTOMER_KEY, BlockFollower, FreshDevnet, Stage
 from devnet.stage.scenario import LiveProof, ProofOption, Scenario, run
 from genesis.presets import TEXT_MODEL, TEXT_WORKLOAD
 from gpu_tasks.market.claims.claims import ClaimOutcome
-from gpu_tasks.market.sessions.events import PeriodClaimed, SessionEnded
+from gpu_tasks.market.sessions.events import SessionEnded
 from gpu_tasks.market.sessions.records import SessionEnd, SessionRecord
 from gpu_tasks.market.sessions.sessions import Sessions
 from gpu_tasks.market.sessions.vouchers import Voucher
@@ -92,6 +92,7 @@ class SessionFacts:
     providers: int = 0
     uses: Counter[str] = field(default_factory=Counter)
     claims: int = 0
+    proofs: int = 0
     checked: int = 0
     tokens: int = 0
     cost: int = 0
@@ -226,7 +227,8 @@ def _facts(trade: SessionTrade, people: People, providers: int) -> SessionFacts:
     for session_id, trace in ledger.sessions.items():
         used = trade.used[session_id]
         facts.uses[used.use.value] += 1
-        facts.claims += len(trace.claims)
+        facts.claims += len(trace.periods)
+        facts.proofs += len(trace.claims) - len(trace.periods)
         facts.checked += sum(bool(claim.checks) for claim in trace.claims.values())
         facts.tokens += sum(voucher.totals.tokens_out for voucher in newest_of(used.signed))
         facts.cost += trace.cost
@@ -253,15 +255,15 @@ def failures_of(used: UsedSession, trace: SessionTrace) -> Iterator[str]:
         promised = [
             price_of_period(voucher.totals, record.rate, record.input_share) for voucher in newest_of(used.signed)
         ]
-        claimed = [event.amount for event in sorted(trace.events(PeriodClaimed), key=lambda event: event.period)]
+        claimed = [event.amount for event, _ in trace.periods]
         if claimed != promised:
             yield f"{used.use.value}: {claimed} grains were claimed, and {promised} were promised"
     unpaid = [claim.outcome for claim in trace.claims.values() if claim.outcome is not ClaimOutcome.PASSED]
     if unpaid:
         yield f"{used.use.value}: claims ended as {unpaid}"
     legs = 2 if used.use is Use.HANDED_OVER else 1
-    if len(trace.legs) != legs:
-        yield f"{used.use.value}: {len(trace.legs)} providers served it, not {legs}"
+    if trace.providers != legs:
+        yield f"{used.use.value}: {trace.providers} providers served it, not {legs}"
     yield from trace.wrong()
 
 
@@ -271,7 +273,8 @@ def figures(facts_by_scenario: Mapping[str, SessionFacts]) -> str:
     uses = ", ".join(f"{count} {use}" for use, count in facts.uses.items())
     return (
         f"{facts.sessions} sessions of {facts.customers} customers at {facts.providers} providers ({uses}), "
-        f"{facts.claims} claims, {facts.checked} checked, {facts.tokens} tokens, {format_amount(facts.cost)} oGPU; "
+        f"{facts.claims} claims, {facts.proofs} proofs of spares, {facts.checked} checked, "
+        f"{facts.tokens} tokens, {format_amount(facts.cost)} oGPU; "
         f"{len(facts.people) - facts.wrong_people} of {len(facts.people)} balances to the grain"
     )
 

@@ -18,7 +18,7 @@ from simulation.replay.record import Recording, record
 
 FEW = 120
 KEPT = Path(__file__).parents[1] / "vectors" / "recorded_chain.tape"
-KEPT_DIGEST = "b2c1bdae223215bf1c97ffadccf0cd8015745d1ee491dedb2cdb951618ae3409"
+KEPT_DIGEST = "ed1997508f8e06e6a3936780a290bc6a00101f8c4ea6c701d4ead7a4a805b0d0"
 
 
 @pytest.fixture(scope="module")

@@ -14,8 +14,7 @@ The proof writes `out/chats.json`. In reading order:
 
 * `sold_sessions`: the sale of the model, opened sessions, and their files at the customer
 * `chat_program`: `ogpu chat` at a terminal or with a pipe, with the time of each piece of text
-* `session_book`: sessions on the final chain, and the sums that differ from the rules
-* `network`: the devnet, with its book of all sessions
+* `network`: the devnet, with the ledger of all sessions
 * `bare`: the engine without a network
 * `speed`: four chats beside the engine
 * `kills`: killed providers and customers

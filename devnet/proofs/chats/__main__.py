@@ -11,10 +11,14 @@ from devnet.proofs.chats import kills, speed
 from devnet.proofs.chats.network import CUSTOMER_ACCOUNTS, ChatStage, chat_network
 from devnet.proofs.chats.sold_sessions import MODEL_NAME, OpenedSession
 from devnet.stage.actors.purchase import name_of_account
+from devnet.stage.measuring.session_ledger import SessionTrace
 from devnet.stage.network import CUSTOMER
 from devnet.stage.scenario import LiveProof, ProofOption, Scenario, run
 from genesis import dev_accounts
-from gpu_tasks.market.sessions.events import PlacePaid
+from gpu_tasks.market.claims.claims import ClaimOutcome
+from gpu_tasks.market.sessions.events import PlacePaid, SessionEnded
+from gpu_tasks.market.sessions.records import SESSION_MONEY, SessionEnd
+from runtime.pallets.staking.trust_lock import Paid
 
 SETTLE_BLOCKS_MAX = 600
 NOTED_SECONDS = 60.0
@@ -28,6 +32,8 @@ class SettledSessions:
 
     sessions: int = 0
     claims: int = 0
+    proofs: int = 0
+    """The claims of spares."""
     paid: int = 0
     fees: int = 0
     lost: int = 0
@@ -38,24 +44,41 @@ class SettledSessions:
 def settle(stage: ChatStage) -> SettledSessions:
     """Wait for the end of every session, and compare the customer's loss with their payments."""
     is_over = "every session has ended"
-    stage.wait_until(is_over, lambda: all(stage.trace(seat).end for seat in stage.opened), SETTLE_BLOCKS_MAX)
-    settled, at_height = SettledSessions(sessions=len(stage.opened)), stage.book.next_height - 1
+    stage.wait_until(is_over, lambda: all(stage.trace(seat).is_over for seat in stage.opened), SETTLE_BLOCKS_MAX)
+    settled, at_height = SettledSessions(sessions=len(stage.opened)), stage.next_final - 1
     for seat in stage.opened:
-        trace = stage.book.sessions[seat.session]
-        settled.claims += len(trace.claims)
-        settled.paid += 0 if trace.end is None else trace.end.paid
-        wrong_sums = [*trace.wrong_sums(seat.settlement_fee), *_wrong_notes(stage, seat)]
+        trace = stage.trace(seat)
+        settled.claims += len(trace.periods)
+        settled.proofs += len(trace.claims) - len(trace.periods)
+        settled.paid += trace.cost
+        wrong_sums = [*trace.wrong(), *_wrong_ends(trace), *_wrong_notes(stage, seat)]
         settled.wrong_sums += [f"{seat.text[:10]}: {wrong}" for wrong in wrong_sums]
-    settled.fees = stage.book.fees[dev_accounts.stash(CUSTOMER)]
+    settled.fees = stage.ledger.fees[dev_accounts.stash(CUSTOMER)]
     settled.lost = stage.wealth_before - stage.wealth(CUSTOMER_ACCOUNTS, at_height)[CUSTOMER]
     return settled
 
 
+def _wrong_ends(trace: SessionTrace) -> Iterator[str]:
+    """Yield a sentence for an end that nobody asked for, and for each claim that has not passed."""
+    ends = [event.end for event in trace.events(SessionEnded)]
+    if ends != [SessionEnd.SETTLED]:
+        yield f"the session ended as {ends}"
+    for claim in trace.claims.values():
+        if claim.outcome is not ClaimOutcome.PASSED:
+            yield f"a claim ended as {claim.outcome}"
+
+
+def _paid_to(trace: SessionTrace, payee: bytes) -> int:
+    """Return the grains of the deposit that an account got."""
+    deposit = (payment for payment in trace.events(Paid) if payment.reason == SESSION_MONEY)
+    return sum(payment.amount for payment in deposit if payment.payee == payee)
+
+
 def _wrong_notes(stage: ChatStage, seat: OpenedSession) -> Iterator[str]:
     """Yield a sentence for each provider whose daemon notes another pay than the chain."""
-    trace = stage.book.sessions[seat.session]
+    trace = stage.trace(seat)
     for owner in dict.fromkeys(place.owner for place in trace.events(PlacePaid)):
-        name, paid = name_of_account(owner), trace.paid_to(owner)
+        name, paid = name_of_account(owner), _paid_to(trace, owner)
         processes.until(lambda name=name: noted_pay(stage.telemetry(name), seat.session) is not None, NOTED_SECONDS)  # type: ignore[misc]
         noted = noted_pay(stage.telemetry(name), seat.session)
         if noted != paid:
@@ -95,7 +118,10 @@ def figures(facts_by_scenario: Mapping[str, Any]) -> str:
                 f"{found.unpaid_tokens} of {found.tokens} tokens unpaid"
             )
     settled = facts_by_scenario["settled"]
-    texts.append(f"{settled.sessions} sessions and {settled.claims} claims settled, {settled.paid} grains paid")
+    texts.append(
+        f"{settled.sessions} sessions, {settled.claims} claims and {settled.proofs} proofs of spares settled, "
+        f"{settled.paid} grains paid"
+    )
     return "; ".join(texts)
 
 

@@ -167,8 +167,8 @@ def _finish(stage: ChatStage, seat: OpenedSession, chat: KilledChat, last_text: 
     # A period that is never claimed is a failed requirement, and no failure of the proof.
     with contextlib.suppress(DevnetError):
         is_claimed = f"every period of session {seat.text[:10]} is claimed"
-        stage.wait_until(is_claimed, lambda: len(trace.claims) >= len(chat.promised), CLAIM_BLOCKS)
-    for claim in trace.claims:
+        stage.wait_until(is_claimed, lambda: len(trace.periods) >= len(chat.promised), CLAIM_BLOCKS)
+    for claim, _ in trace.periods:
         chat.repeated_claims += claim.period in chat.claimed_periods
         chat.claimed_periods[claim.period] = claim.amount
         name = name_of_account(claim.owner)

@@ -1,4 +1,4 @@
-"""The devnet of the chats: four validators, three of which sell sessions of the model, and a book of all sessions."""
+"""The devnet of the chats: four validators, three of which sell sessions of the model, and a ledger of all sessions."""
 
 from __future__ import annotations
 
@@ -11,15 +11,18 @@ from dataclasses import dataclass, field
 
 from devnet.launcher.folder import DevnetError
 from devnet.proofs.chats import sold_sessions
-from devnet.proofs.chats.session_book import SessionBook, SessionTrace
 from devnet.proofs.chats.sold_sessions import OpenedSession
 from devnet.stage.actors.model_sale import offer_places
+from devnet.stage.measuring.ledger import final_blocks
+from devnet.stage.measuring.session_ledger import SessionLedger, SessionTrace
 from devnet.stage.network import CUSTOMER, CUSTOMER_KEY, POLL_SECONDS, STUCK_SECONDS, FreshDevnet, Stage
 from devnet.stage.scenario import ProofRun
 from genesis import dev_accounts
 from wallet.client import ChainClient
 
 VALIDATOR_COUNT = 4
+FINAL_BLOCKS = 30
+"""The most blocks until the ledger has a session that was opened."""
 SETTLE_BLOCKS = 120
 """The window of a provider that was killed, shorter than a chain's so that the proof ends sooner."""
 CHAIN_NUMBERS = {"Sessions.session_settle_blocks": SETTLE_BLOCKS}
@@ -32,7 +35,9 @@ class ChatStage(Stage):
     """A devnet whose providers sell sessions, and the sessions of all parts of the proof."""
 
     service: int = 0
-    book: SessionBook = field(default_factory=SessionBook)
+    ledger: SessionLedger = field(default_factory=SessionLedger)
+    next_final: int = 1
+    """The first block that the ledger has not read."""
     opened: list[OpenedSession] = field(default_factory=list)
     places: dict[str, int] = field(default_factory=dict)
     """The sessions that each seller serves at once."""
@@ -55,6 +60,7 @@ class ChatStage(Stage):
         """Open a session, and wait for its provider."""
         seat = sold_sessions.open_session(self)
         self.opened.append(seat)
+        self.wait_until("the session is in a final block", lambda: seat.session in self.ledger.sessions, FINAL_BLOCKS)
         spare = f", {seat.spare} stands by" if seat.spare else ""
         self.narrator.line(
             f"session {seat.text[:10]} at {seat.provider}{spare}: {seat.blocks} blocks from the post to the seat, "
@@ -74,17 +80,17 @@ class ChatStage(Stage):
 
     def trace(self, seat: OpenedSession) -> SessionTrace:
         """Return the events of a session, up to about the newest final block."""
-        return self.book.trace(seat.session)
+        return self.ledger.sessions[seat.session]
 
     def wait_until(self, what: str, holds: Callable[[], bool], blocks: int) -> None:
-        """Wait until a condition on the book holds.
+        """Wait until a condition on the ledger holds.
 
         Raise DevnetError if `blocks` more blocks pass without it, or if no block becomes final for STUCK_SECONDS.
         """
-        height, last_height, moved_at = self.book.next_height, self.book.next_height + blocks, time.monotonic()
+        height, last_height, moved_at = self.next_final, self.next_final + blocks, time.monotonic()
         while not holds():
-            if self.book.next_height > height:
-                height, moved_at = self.book.next_height, time.monotonic()
+            if self.next_final > height:
+                height, moved_at = self.next_final, time.monotonic()
             if height > last_height or time.monotonic() > moved_at + STUCK_SECONDS:
                 raise DevnetError(f"{what} is not so at final block {height - 1}")
             time.sleep(POLL_SECONDS)
@@ -97,24 +103,27 @@ def chat_network(proof_run: ProofRun) -> Iterator[ChatStage]:
         stage = ChatStage(fresh.devnet, fresh.narrator, fresh.options)
         stage.service = sold_sessions.sell_sessions(stage)
         height = stage.next_height() - 1
-        stage.book.next_height = height + 1
+        stage.next_final = height + 1
         stage.wealth_before = stage.wealth(CUSTOMER_ACCOUNTS, height)[CUSTOMER]
-        with _following(stage.url, stage.book):
+        with _following(stage):
             yield stage
 
 
 @contextlib.contextmanager
-def _following(node_url: str, book: SessionBook) -> Iterator[None]:
-    """Let a thread read the final blocks into a book during the block.
+def _following(stage: ChatStage) -> Iterator[None]:
+    """Let a thread read the final blocks into the ledger during the block.
 
     A node keeps the events of some hundred blocks, and to compute right answers takes longer on a busy machine.
     """
     is_over, errors = threading.Event(), list[BaseException]()
 
     async def read() -> None:
-        async with await ChainClient.connect(node_url) as chain:
+        async with await ChainClient.connect(stage.url) as chain:
             while not is_over.is_set():
-                await book.read_on(chain)
+                async for height, block_hash, events in final_blocks(chain, stage.next_final):
+                    for event in events:
+                        await stage.ledger.take(chain, height, block_hash, event)
+                    stage.next_final = height + 1
                 await asyncio.sleep(POLL_SECONDS)
 
     def follow() -> None:

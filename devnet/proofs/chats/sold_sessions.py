@@ -66,8 +66,6 @@ class OpenedSession:
     """The duration of `ogpu session open`, from its start to the seat."""
     blocks: int
     """The blocks from the post to the seat."""
-    settlement_fee: int
-    """The part of each payment that its provider does not get, in millionths."""
 
     @property
     def text(self) -> str:
@@ -88,8 +86,7 @@ def open_session(stage: Stage) -> OpenedSession:
     assert record is not None, "a session with a seat is open"
     leg, spare = record.legs[0], record.spare
     spare_name = None if spare is None else name_of_account(spare.owner)
-    blocks, fee = leg.since - record.opened_at, record.rules.settlement_fee
-    return OpenedSession(session, name_of_account(leg.owner), spare_name, seconds, blocks, fee)
+    return OpenedSession(session, name_of_account(leg.owner), spare_name, seconds, leg.since - record.opened_at)
 
 
 def record_of(stage: Stage, session: bytes) -> SessionRecord | None:

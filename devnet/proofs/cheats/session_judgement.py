@@ -14,8 +14,9 @@ from devnet.stage.measuring.session_ledger import SessionTrace, price_of_period
 from gpu_tasks.market.claims.claims import ClaimOutcome
 from gpu_tasks.market.claims.dispute_events import VoterCharged
 from gpu_tasks.market.devices.records import COLLATERAL
-from gpu_tasks.market.sessions.events import PeriodClaimed, PlacePaid, SessionEnded
-from gpu_tasks.market.sessions.records import SessionEnd
+from gpu_tasks.market.sessions.events import PeriodClaimed, SessionEnded
+from gpu_tasks.market.sessions.records import SPARE_PERIOD, SessionEnd
+from gpu_tasks.market.sessions.spares import proof_totals
 from gpu_tasks.market.sessions.vouchers import Voucher
 from gpu_tasks.sessions.messages import UNPAID_TOKENS_MAX
 from runtime.pallets.staking.trust_lock import Paid
@@ -111,10 +112,9 @@ class JudgedSession:
         record = self.trace.record
         if record is None:
             return {}
-        return {
-            voucher.period: price_of_period(voucher.totals, record.rate, record.input_share)
-            for voucher in self.played.claimable
-        }
+        totals = {voucher.period: voucher.totals for voucher in self.played.claimable}
+        totals[SPARE_PERIOD] = proof_totals(bytes(32))
+        return {period: price_of_period(each, record.rate, record.input_share) for period, each in totals.items()}
 
     def _end_failures(self) -> Iterator[str]:
         scene = self.played.scene
@@ -125,12 +125,12 @@ class JudgedSession:
             yield f"its stream ended with {self.played.code!r}, not {scene.code!r}"
 
     def _claim_failures(self) -> Iterator[str]:
-        scene, claimed = self.played.scene, sorted(event.period for event in self.trace.events(PeriodClaimed))
+        scene, claimed = self.played.scene, [event.period for event, _ in self.trace.periods]
         periods = [voucher.period for voucher in self.played.claimable]
         if claimed != periods:
             yield f"the periods {claimed} were claimed, and {periods} were promised"
         outcome = scene.outcome if isinstance(scene, ProviderScene) else ClaimOutcome.PASSED
-        for claim in self.trace.claims.values():
+        for _, claim in self.trace.periods:
             if claim.outcome is not outcome:
                 yield f"a claim ended as {claim.outcome}, not {outcome}"
 
@@ -141,8 +141,7 @@ class JudgedSession:
         if self.played.unpaid > limit:
             yield f"the provider sent {self.played.unpaid} unpaid tokens, and {limit} are the limit"
         is_refuted = isinstance(scene, ProviderScene) and scene.outcome is ClaimOutcome.REFUTED
-        places = sum(event.amount for event in self.trace.events(PlacePaid))
-        if is_refuted and (places or self.trace.cost > self._fees()):
+        if is_refuted and self.trace.cost > self._fees() + self.trace.spare_pay:
             yield f"the customer of a refuted provider paid {self.trace.cost} grains"
         for charge in self.trace.events(VoterCharged):
             yield f"0x{charge.voter.hex()[:8]} lost {charge.amount} grains as a voter"

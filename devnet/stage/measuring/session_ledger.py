@@ -30,7 +30,13 @@ from gpu_tasks.market.sessions.events import (
     SessionOpened,
     SessionSeated,
 )
-from gpu_tasks.market.sessions.records import SESSION_DEPOSIT, SESSION_MONEY, SessionRecord
+from gpu_tasks.market.sessions.records import (
+    SESSION_DEPOSIT,
+    SESSION_MONEY,
+    SPARE_LEG,
+    SPARE_PERIOD,
+    SessionRecord,
+)
 from gpu_tasks.market.sessions.sessions import Sessions
 from runtime.frame.holds import HoldReason
 from runtime.pallets.pots import TREASURY
@@ -40,6 +46,8 @@ from wallet.client import ChainClient
 
 PLACE_PART, PRICED_TOKENS, PPM = 4, 1_000, 1_000_000
 """The least pay of a place: a quarter of the price, which is for a thousand tokens."""
+SPARE_PART = 4
+"""The pay of a spare: a quarter of the least pay of a place."""
 OWN_HOLDS = (SESSION_MONEY.name, SESSION_DEPOSIT.name, CHECKER_BOND.name, DISPUTE_BOND.name, VOTER_BOND.name)
 """The holds that a session and its claims leave empty."""
 
@@ -71,13 +79,15 @@ class ReckonedPeriod(ReckonedClaim):
 
 @dataclass(slots=True)
 class ReckonedLeg:
-    """The part of a session at one provider."""
+    """The part of a session at one provider, or at its spare."""
 
     owner: bytes
     since: int
     left_at: int = 0
     claimed: int = 0
     is_refuted: bool = False
+    has_passed: bool = False
+    """True once a claim of it has passed."""
 
 
 @dataclass(slots=True)
@@ -87,10 +97,29 @@ class SessionTrace(EventTrace):
     opened: SessionOpened | None = None
     record: SessionRecord | None = None
     """The session after its draw. Terms alone are read from it."""
-    legs: list[ReckonedLeg] = field(default_factory=list)
+    legs: dict[int, ReckonedLeg] = field(default_factory=dict)
+    """The legs by number, that of the spare included."""
     claims: dict[bytes, ReckonedPeriod] = field(default_factory=dict)
     flows: list[HoldFlow] = field(default_factory=list)
     """The pay of claims and of places."""
+
+    @property
+    def providers(self) -> int:
+        """The number of providers that served it."""
+        return len(self.legs.keys() - {SPARE_LEG})
+
+    @property
+    def periods(self) -> list[tuple[PeriodClaimed, ReckonedPeriod]]:
+        """The claims of vouchers, by period. The proof of the spare is not one."""
+        claimed = sorted(self.events(PeriodClaimed), key=lambda event: event.period)
+        return [(event, self.claims[event.claim]) for event in claimed if event.period != SPARE_PERIOD]
+
+    @property
+    def spare_pay(self) -> int:
+        """The grains that left the deposit for the spare that stood by."""
+        proofs = [self.claims[each.claim] for each in self.events(PeriodClaimed) if each.period == SPARE_PERIOD]
+        passed = sum(proof.amount for proof in proofs if proof.outcome is ClaimOutcome.PASSED)
+        return passed + sum(each.amount for each in self.events(PlacePaid) if each.leg == SPARE_LEG)
 
     @property
     def is_over(self) -> bool:
@@ -209,35 +238,49 @@ def _reckon(trace: SessionTrace, height: int, event: Any) -> None:
     """Note the heights of legs and the outcomes of claims, and add their pay."""
     match event:
         case SessionSeated():
-            trace.legs.append(ReckonedLeg(event.owner, height))
+            trace.legs[0] = ReckonedLeg(event.owner, height)
+            if trace.record is not None and trace.record.spare is not None:
+                trace.legs[SPARE_LEG] = ReckonedLeg(trace.record.spare.owner, height)
         case SessionHandedOver():
-            trace.legs[-1].left_at = height
-            trace.legs.append(ReckonedLeg(event.owner, height))
+            _leave(trace, height)
+            trace.legs[1] = ReckonedLeg(event.owner, height)
         case SessionClosing():
             assert trace.opened is not None, "a session opens before it closes"
             # A hook may close it some blocks after its term.
-            trace.legs[-1].left_at = trace.legs[-1].left_at or min(height, trace.opened.expires_at)
+            _leave(trace, min(height, trace.opened.expires_at))
         case PeriodClaimed():
-            _leg_of(trace, event.owner).claimed += trace.claims[event.claim].amount
+            _leg_of(trace, event).claimed += trace.claims[event.claim].amount
         case ClaimEnded():
             claim = trace.claims[event.claim]
-            claim.outcome, leg = event.outcome, _leg_of(trace, claim.opened.terms.provider)
+            claim.outcome = event.outcome
+            [claimed] = [each for each in trace.events(PeriodClaimed) if each.claim == event.claim]
+            leg = _leg_of(trace, claimed)
             leg.is_refuted = leg.is_refuted or event.outcome is ClaimOutcome.REFUTED
+            leg.has_passed = leg.has_passed or event.outcome is ClaimOutcome.PASSED
             if event.outcome is ClaimOutcome.PASSED:
                 _pay(trace, leg.owner, claim.amount)
         case PlacePaid():
-            _pay(trace, event.owner, _place_pay(trace, _leg_of(trace, event.owner)))
+            _pay(trace, event.owner, _place_pay(trace, event.leg))
         case _:
             pass
 
 
-def _leg_of(trace: SessionTrace, owner: bytes) -> ReckonedLeg:
-    return next(leg for leg in trace.legs if leg.owner == owner)
+def _leave(trace: SessionTrace, height: int) -> None:
+    """Note the block in which the legs leave that have not left before."""
+    for leg in trace.legs.values():
+        leg.left_at = leg.left_at or height
 
 
-def _place_pay(trace: SessionTrace, leg: ReckonedLeg) -> int:
-    """Return the least pay of a place beyond its claims, at most the rest of the deposit."""
-    record, opened = trace.record, trace.opened
+def _leg_of(trace: SessionTrace, claimed: PeriodClaimed) -> ReckonedLeg:
+    """Return the leg of a claim."""
+    if claimed.period == SPARE_PERIOD:
+        return trace.legs[SPARE_LEG]
+    return next(leg for number, leg in trace.legs.items() if number != SPARE_LEG and leg.owner == claimed.owner)
+
+
+def _place_pay(trace: SessionTrace, number: int) -> int:
+    """Return the pay of a leg's place beyond its claims, at most the rest of the deposit."""
+    record, opened, leg = trace.record, trace.opened, trace.legs[number]
     assert record is not None, "a paid place was drawn"
     assert opened is not None, "a drawn session was opened"
     open_claims = [claim.opened.terms for claim in trace.claims.values() if claim.outcome is None]
@@ -245,6 +288,8 @@ def _place_pay(trace: SessionTrace, leg: ReckonedLeg) -> int:
     spent = sum(claim.fees_paid for claim in trace.claims.values() if claim.outcome is None)
     left = opened.deposit - trace.cost - (reserved - spent)
     rate = opened.rate * record.pace // (PLACE_PART * PRICED_TOKENS)
+    if number == SPARE_LEG:
+        rate = rate // SPARE_PART if leg.has_passed else 0
     owed = rate * (leg.left_at - leg.since) - leg.claimed
     return 0 if leg.is_refuted else max(0, min(owed, left))
 

@@ -76,6 +76,8 @@ class PlacePaid:
     """
 
     session: Hash
+    leg: U8
+    """The number of the leg: 0, 1 after a hand-over, 2 for the spare that stands by."""
     owner: AccountId
     device: DeviceId
     amount: Balance

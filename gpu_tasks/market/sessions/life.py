@@ -434,7 +434,7 @@ def _release(room: SessionsStorage, session_id: bytes, session: SessionRecord, n
     if number != SPARE_LEG:
         room.devices.unsecure(leg.device, session_id)
         places.vacate(room, leg.device, session_id)
-    room.emit(ev.PlacePaid(session_id, leg.owner, leg.device, amount))
+    room.emit(ev.PlacePaid(session_id, number, leg.owner, leg.device, amount))
     return with_leg(session, number, replace(leg, is_over=True, is_released=True))
 
 

@@ -9,19 +9,10 @@ from devnet.proofs.chats import kills, speed
 from devnet.proofs.chats.__main__ import SettledSessions, failures_of, noted_pay
 from devnet.proofs.chats.bare import EngineRun, answer
 from devnet.proofs.chats.kills import KilledChat
-from devnet.proofs.chats.session_book import SessionBook, SessionTrace
 from devnet.proofs.chats.speed import PROMPT_TOKENS, TOPICS, Speed, SpeedRound, percentile_95, question_of
-from genesis import dev_accounts
-from gpu_tasks.market.claims.claim_events import CheckEnded, CheckerDrawn, ClaimEnded, PointsDrawn, SamplesShown
-from gpu_tasks.market.claims.claims import CheckEnd, ClaimOutcome, ClaimStage, ClaimTerms, ResultClaim
-from gpu_tasks.market.sessions.events import PeriodClaimed, PlacePaid, SessionEnded, SessionOpened
-from gpu_tasks.market.sessions.records import SESSION_MONEY, SessionEnd
 from gpu_tasks.workloads.form import ChatMessage
 from gpu_tasks.workloads.model_forms import form_named, open_workload
 from gpu_tasks.workloads.streamed import streamed
-from runtime.pallets.pots import TREASURY
-from runtime.pallets.staking.trust_lock import Paid
-from runtime.pallets.transaction_payment import TransactionFeePaid
 
 BUILT_IN = "decoder-int8:ogpu-bytes"
 ENGINE = EngineRun(first_seconds=[0.5, 0.6, 0.7, 0.8], tokens=400, seconds=10.0, cpu_seconds=10.0)
@@ -106,82 +97,6 @@ def test_each_bar_of_a_killed_customer(changed: dict[str, Any]) -> None:
 
 
 SESSION, CLAIM = bytes([1]) * 32, bytes([2]) * 32
-BOB, CUSTOMER = dev_accounts.stash("Bob"), dev_accounts.stash("Ferdie")
-FEE = 100_000
-
-
-def paid(payee: bytes | None, amount: int) -> Paid:
-    return Paid(CUSTOMER, SESSION_MONEY, SESSION, payee, amount)
-
-
-CHECKER, CHECK_FEE = dev_accounts.stash("Dave"), 300
-CLAIMED = ResultClaim(
-    ClaimTerms(
-        handler=22, provider=BOB, customer=CUSTOMER, root=bytes(32), items=1, weight=1, item_weight_max=1, price=1_005,
-        collateral=10_000, rate_ppm=1_000_000, check_ppm=1, fee_min=CHECK_FEE, fees_held=600, sealed_at=1, run_blocks=1,
-        excluded=(),
-    ),
-    30, ClaimStage.DRAWING, 1,
-)  # fmt: skip
-HAPPENED = (
-    SessionOpened(SESSION, CUSTOMER, 1, 10_000, 10, 100),
-    PeriodClaimed(SESSION, 0, CLAIM, BOB, 1_005),
-    paid(BOB, 905), paid(TREASURY, 50), paid(None, 50),
-    ClaimEnded(CLAIM, ClaimOutcome.PASSED),
-    paid(BOB, 18), paid(TREASURY, 1), paid(None, 1),
-    PlacePaid(SESSION, BOB, bytes(32), 20),
-    SessionEnded(SESSION, SessionEnd.SETTLED, 1_025),
-)  # fmt: skip
-CHECKED = (
-    *HAPPENED[:2],
-    PointsDrawn(CLAIM, (0,)),
-    CheckerDrawn(CLAIM, 0, CHECKER, bytes(32), 10_000),
-    SamplesShown(CLAIM, 0, ()),
-    CheckEnded(CLAIM, 0, CheckEnd.PASSED),
-    paid(CHECKER, CHECK_FEE),
-    *HAPPENED[2:-1],
-    SessionEnded(SESSION, SessionEnd.SETTLED, 1_025 + CHECK_FEE),
-)
-
-
-def trace_of(*events: object) -> SessionTrace:
-    book = SessionBook()
-    for height, event in enumerate(events):
-        book.take(height, event)
-        if isinstance(event, PeriodClaimed):
-            book.open_claim(event, CLAIMED)
-    book.take(0, TransactionFeePaid(CUSTOMER, 7, 0))
-    assert book.fees == {CUSTOMER: 7}
-    return book.sessions[SESSION]
-
-
-def test_the_sums_of_a_session() -> None:
-    trace = trace_of(*HAPPENED)
-    assert list(trace.wrong_sums(FEE)) == []
-    assert trace.paid_to(BOB) == 923
-
-
-def test_a_checker_gets_its_fee_and_no_more() -> None:
-    assert list(trace_of(*CHECKED).wrong_sums(FEE)) == []
-    more = [*CHECKED]
-    more[6] = paid(CHECKER, CHECK_FEE + 1)
-    assert len(list(trace_of(*more).wrong_sums(FEE))) == 2
-
-
-@pytest.mark.parametrize(
-    ("place", "event", "wrong"),
-    [
-        (2, paid(BOB, 904), 2),
-        (2, paid(bytes(32), 905), 2),
-        (5, ClaimEnded(CLAIM, ClaimOutcome.REFUTED), 3),
-        (10, SessionEnded(SESSION, SessionEnd.SETTLED, 1_024), 1),
-        (10, SessionEnded(SESSION, SessionEnd.NO_PLACE, 0), 1),
-    ],
-)
-def test_sums_that_differ_are_told(place: int, event: object, wrong: int) -> None:
-    changed = [*HAPPENED]
-    changed[place] = event
-    assert len(list(trace_of(*changed).wrong_sums(FEE))) == wrong
 
 
 def test_the_customer_loses_its_payments_and_fees() -> None:

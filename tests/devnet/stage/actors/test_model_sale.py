@@ -35,6 +35,7 @@ def test_a_service_is_created_and_every_provider_offers_it(monkeypatch: pytest.M
     assert options == {
         "--key": "//Alice", "--workload": "decoder-int8:small", "--name": "small", "--price-min": "0.01",
         "--price-max": "0.05", "--ramp": "10", "--commit-window": "300", "--pace": "4", "--max-tokens": "32",
+        "--input-share": "0",
     }  # fmt: skip
     assert offers == [
         (name, "offer", "0x" + devices[dev_accounts.stash(name)].hex(), "--service", "5", "--ask", "0.01")

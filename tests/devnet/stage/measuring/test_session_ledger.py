@@ -15,7 +15,7 @@ from gpu_tasks.market.claims.result_claims import ResultClaims
 from gpu_tasks.market.sessions.records import SESSION_MONEY
 from gpu_tasks.market.sessions.sessions import Sessions
 from runtime.pallets.staking.trust_lock import Paid
-from session_chain import ALWAYS, DEPOSIT, SIGNER, SessionChain, claims, session_chain
+from session_chain import ALWAYS, DEPOSIT, SIGNER, SessionChain, claims, proves, session_chain
 from simulation.chains.market_chain import CUSTOMER, signed
 from wallet.client import ChainClient
 
@@ -57,9 +57,10 @@ async def _take(ledger: SessionLedger, chain: SessionChain) -> None:
 
 
 def a_checked_session(chain: SessionChain) -> bytes:
-    """Claim a period, hand over, claim there, and close."""
+    """Prove the spare, claim a period, hand over, claim there, and close."""
     session_id = chain.seated()
     chain.play(3)
+    prove(chain, session_id)
     former = chain.leg(session_id).owner
     chain.block(signed(former, claims(session_id, 0, 600)))
     chain.play(2)
@@ -71,11 +72,29 @@ def a_checked_session(chain: SessionChain) -> bytes:
     return session_id
 
 
+def prove(chain: SessionChain, session_id: bytes) -> None:
+    """Let the spare send its proof."""
+    spare = chain.session(session_id).spare
+    assert spare is not None
+    chain.block(signed(spare.owner, proves(session_id)))
+
+
 def an_expired_session(chain: SessionChain) -> bytes:
     return chain.seated(term=20)
 
 
-@pytest.mark.parametrize(("size", "play"), [(7, a_checked_session), (3, a_checked_session), (3, an_expired_session)])
+def a_session_with_a_spare(chain: SessionChain) -> bytes:
+    """Let the spare stand by to the end of the term."""
+    session_id = chain.seated(term=100)
+    prove(chain, session_id)
+    return session_id
+
+
+@pytest.mark.parametrize(
+    ("size", "play"), [
+        (7, a_checked_session), (3, a_checked_session), (3, an_expired_session), (7, a_session_with_a_spare),
+    ],
+)  # fmt: skip
 def test_every_payment_is_that_of_the_tables(size: int, play: Callable[[SessionChain], bytes]) -> None:
     chain = session_chain(size, constants=SHORT | (ALWAYS if size > 3 else {}))
     accounts = [one.stash for one in chain.validators] + [CUSTOMER.stash]

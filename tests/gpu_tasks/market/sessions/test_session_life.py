@@ -250,7 +250,7 @@ def test_a_place_earns_its_least_pay_and_the_rest_returns() -> None:
     chain.blocks_to(expires_at + SETTLE + 1)
     owed = PLACE_RATE * (expires_at - leg.since)
     assert amount < owed
-    assert chain.happened(ev.PlacePaid) == [ev.PlacePaid(session_id, leg.owner, leg.device, owed - amount)]
+    assert chain.happened(ev.PlacePaid) == [ev.PlacePaid(session_id, 0, leg.owner, leg.device, owed - amount)]
     chain.block()
     assert chain.happened(ev.SessionEnded) == [ev.SessionEnded(session_id, SessionEnd.SETTLED, owed)]
     assert free(chain, leg.owner) - provider == net(amount) + net(owed - amount)

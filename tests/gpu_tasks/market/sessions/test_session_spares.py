@@ -14,7 +14,15 @@ from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import COLLATERAL
 from gpu_tasks.market.sessions import events as ev
 from gpu_tasks.market.sessions import money, spares
-from gpu_tasks.market.sessions.records import SPARE_PERIOD, Leg, SessionState, left_of, session_id_of, spare_of
+from gpu_tasks.market.sessions.records import (
+    SPARE_LEG,
+    SPARE_PERIOD,
+    Leg,
+    SessionState,
+    left_of,
+    session_id_of,
+    spare_of,
+)
 from gpu_tasks.market.sessions.sessions import Sessions
 from gpu_tasks.market.sessions.vouchers import amount_of, session_claim_id
 from runtime.frame.holds import Hold
@@ -126,7 +134,9 @@ def test_a_proof_passes_and_the_spare_is_paid_by_the_block() -> None:
     chain.block()
     owed = SPARE_RATE * (closed_at - spare.since)
     assert owed > AMOUNT
-    assert chain.happened(ev.PlacePaid) == [ev.PlacePaid(session_id, spare.owner, spare.device, owed - AMOUNT)]
+    assert chain.happened(ev.PlacePaid) == [
+        ev.PlacePaid(session_id, SPARE_LEG, spare.owner, spare.device, owed - AMOUNT)
+    ]
     assert free(chain, spare.owner) - got >= net(AMOUNT) + net(owed - AMOUNT)
     assert spare.device not in chain.room.occupied or not chain.room.occupied[spare.device].sessions
     chain.play_out(session_id)
@@ -221,7 +231,7 @@ def test_an_open_proof_goes_on_after_a_hand_over_or_a_close(ends: str, *, is_tru
     chain.block()
     assert spare_leg(chain, session_id).is_released
     owed = max(0, SPARE_RATE * (left_at - spare.since) - AMOUNT) if is_true else 0
-    assert chain.happened(ev.PlacePaid)[-1] == ev.PlacePaid(session_id, spare.owner, spare.device, owed)
+    assert chain.happened(ev.PlacePaid)[-1] == ev.PlacePaid(session_id, SPARE_LEG, spare.owner, spare.device, owed)
     assert chain.device(chain.keys_of(spare.owner)).is_paused is not is_true
     if ends == "hand over":
         assert secured(chain, chain.keys_of(spare.owner)) == session.legs[1].collateral
@@ -363,7 +373,7 @@ def test_a_provider_that_leaves_is_paid_and_free_at_once() -> None:
     )
     left_at = chain.height
     chain.block()
-    paid = ev.PlacePaid(session_id, leg.owner, leg.device, RATE * PACE // 4_000 * (left_at - leg.since))
+    paid = ev.PlacePaid(session_id, 0, leg.owner, leg.device, RATE * PACE // 4_000 * (left_at - leg.since))
     assert chain.happened(ev.PlacePaid) == [paid]
     assert secured(chain, chain.keys_of(leg.owner)) == 0
     chain.block(signed(CUSTOMER.stash, Sessions.hand_over(session=session_id)))
