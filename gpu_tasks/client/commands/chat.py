@@ -413,7 +413,7 @@ async def _converse(
 
     with interrupts.caught():
         if question is None:
-            await stream.enter()
+            await asyncio.gather(stream.enter(), asyncio.to_thread(talk.prepare))
             click.echo(f"Type a question. {COST} shows the cost, {QUIT} leaves, Ctrl-C cuts an answer.", err=True)
             async with leaving_when_over(stream, interrupts):
                 await conversation(talk, screen, Terminal(), interrupts, left)

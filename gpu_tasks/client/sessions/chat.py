@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 
 from gpu_tasks.batches.sum_tree import Totals
@@ -19,6 +19,8 @@ from runtime.cryptography.hashing import blake2_256
 SYSTEM = "system"
 """The fact with the chat's system text."""
 SEED_BYTES = 32
+GREETING = "Hello"
+"""A question that no provider gets."""
 SEED_PREFIX = b"ogpu/chat-seed/1"
 
 
@@ -79,6 +81,12 @@ class Chat:
                     yield pieces.push(token)
         yield pieces.finish()
         self.cost = AnswerCost(self._form.cost_in(turn.request), len(turn.tokens), self._client.spent - before)
+
+    def prepare(self) -> None:
+        """Load the tokenizer and start the chat template, so that the first question does not wait. Threads may."""
+        # Wrong options are told with the first question.
+        with suppress(RequestError):
+            self._form.encode_chat([ChatMessage("user", GREETING)], 1, self._options, bytes(SEED_BYTES))
 
     def request(self, question: str) -> bytes:
         """Return the request for a question after all turns, without the oldest ones if the context is too short.

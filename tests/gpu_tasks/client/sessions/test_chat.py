@@ -12,6 +12,7 @@ from echoing_provider import EchoingProvider, client_of
 from echoing_session import SESSION
 from error_codes import raises_code
 from gpu_tasks.client.commands.chat import LAST_ANSWERS, Interrupts, Screen, answer_to, conversation, leaving_when_over
+from gpu_tasks.client.sessions import chat as chat_module
 from gpu_tasks.client.sessions import session_client
 from gpu_tasks.client.sessions.chat import SYSTEM, Chat
 from gpu_tasks.client.sessions.session_client import SessionClient
@@ -45,6 +46,28 @@ class Room:
     async def answer(self, question: str | None) -> None:
         await answer_to(self.talk, self.screen, self.interrupts, lambda: 0, question)
         await self.client.close()
+
+
+async def test_a_chat_prepares_its_model_before_the_first_question(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk and the provider see nothing of it, and a greeting that does not fit is no error."""
+    with SessionFile(tmp_path, SESSION) as store:
+        provider, form = EchoingProvider(), chat_form()
+        room = Room(store, provider)
+        room.talk = Chat(room.client, form, store, {}, 100)
+        prepared: list[str] = []
+        encode = form.encode_chat
+        monkeypatch.setattr(
+            form,
+            "encode_chat",
+            lambda messages, *rest: (prepared.append(messages[-1].content), encode(messages, *rest))[1],
+        )
+        for greeting in ("Hello", "X"):
+            monkeypatch.setattr(chat_module, "GREETING", greeting)
+            room.talk.prepare()
+        assert prepared == ["Hello", "X"]
+        assert (store.turns, provider.entries) == ([], 0)
 
 
 async def test_a_chat_tells_the_model_its_earlier_turns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
