@@ -41,6 +41,8 @@ class ChatStage(Stage):
     opened: list[OpenedSession] = field(default_factory=list)
     places: dict[str, int] = field(default_factory=dict)
     """The sessions that each seller serves at once."""
+    reading_error: BaseException | None = None
+    """The reason why nothing more is read into the ledger."""
     wealth_before: int = 0
     """The customer's grains before the first session."""
 
@@ -89,6 +91,9 @@ class ChatStage(Stage):
         """
         height, last_height, moved_at = self.next_final, self.next_final + blocks, time.monotonic()
         while not holds():
+            # Otherwise an error of the ledger would look like a chain that stands still.
+            if self.reading_error is not None:
+                raise self.reading_error
             if self.next_final > height:
                 height, moved_at = self.next_final, time.monotonic()
             if height > last_height or time.monotonic() > moved_at + STUCK_SECONDS:
@@ -115,7 +120,7 @@ def _following(stage: ChatStage) -> Iterator[None]:
 
     A node keeps the events of some hundred blocks, and to compute right answers takes longer on a busy machine.
     """
-    is_over, errors = threading.Event(), list[BaseException]()
+    is_over = threading.Event()
 
     async def read() -> None:
         async with await ChainClient.connect(stage.url) as chain:
@@ -129,8 +134,8 @@ def _following(stage: ChatStage) -> Iterator[None]:
     def follow() -> None:
         try:
             asyncio.run(read())
-        except BaseException as error:  # noqa: BLE001  # raised below, in the caller's thread
-            errors.append(error)
+        except BaseException as error:  # noqa: BLE001  # raised in the caller's thread
+            stage.reading_error = error
 
     thread = threading.Thread(target=follow, daemon=True)
     thread.start()
@@ -139,5 +144,5 @@ def _following(stage: ChatStage) -> Iterator[None]:
     finally:
         is_over.set()
         thread.join(STUCK_SECONDS)
-    if errors:
-        raise errors[0]
+    if stage.reading_error is not None:
+        raise stage.reading_error

@@ -1,7 +1,7 @@
 """The proof of chats judges its facts: each bar has a fact that breaks it, and sums that differ have a sentence."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -9,6 +9,7 @@ from devnet.proofs.chats import kills, speed
 from devnet.proofs.chats.__main__ import SettledSessions, failures_of, noted_pay
 from devnet.proofs.chats.bare import EngineRun, answer
 from devnet.proofs.chats.kills import KilledChat
+from devnet.proofs.chats.network import ChatStage
 from devnet.proofs.chats.speed import PROMPT_TOKENS, TOPICS, Speed, SpeedRound, percentile_95, question_of
 from gpu_tasks.workloads.form import ChatMessage
 from gpu_tasks.workloads.model_forms import form_named, open_workload
@@ -114,3 +115,9 @@ def test_the_pay_that_a_daemon_notes() -> None:
     ]
     assert noted_pay(told, SESSION) is None
     assert noted_pay([*told, {"event": "session_ended", "session": SESSION.hex(), "place": 18}], SESSION) == 923
+
+
+def test_an_error_of_the_ledger_ends_the_wait() -> None:
+    stage = ChatStage(cast("Any", None), cast("Any", None), reading_error=KeyError("a leg"))
+    with pytest.raises(KeyError):
+        stage.wait_until("nothing", lambda: False, blocks=1)

@@ -2,8 +2,9 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,6 +19,7 @@ from gpu_tasks.client.sessions.chat import SYSTEM, Chat
 from gpu_tasks.client.sessions.session_client import SessionClient
 from gpu_tasks.client.sessions.session_reads import SessionError
 from gpu_tasks.client.sessions.session_store import SessionFile
+from gpu_tasks.workloads.form import ChatMessage
 
 
 class Typed:
@@ -58,11 +60,12 @@ async def test_a_chat_prepares_its_model_before_the_first_question(
         room.talk = Chat(room.client, form, store, {}, 100)
         prepared: list[str] = []
         encode = form.encode_chat
-        monkeypatch.setattr(
-            form,
-            "encode_chat",
-            lambda messages, *rest: (prepared.append(messages[-1].content), encode(messages, *rest))[1],
-        )
+
+        def noting(messages: Sequence[ChatMessage], *rest: Any) -> bytes:
+            prepared.append(messages[-1].content)
+            return encode(messages, *rest)
+
+        monkeypatch.setattr(form, "encode_chat", noting)
         for greeting in ("Hello", "X"):
             monkeypatch.setattr(chat_module, "GREETING", greeting)
             room.talk.prepare()
