@@ -249,8 +249,8 @@ def step(room: SessionsStorage, session_id: bytes) -> None:
         return
     if session.state is SessionState.OPEN and room.height >= session.expires_at:
         session = _close(room, session_id, session, session.expires_at)
-    for number, leg in all_legs(session):
-        if may_release(session, leg, room.height):
+    for number, _ in all_legs(session):
+        if may_release(session, number, room.height):
             session = _release(room, session_id, session, number)
     if session.state is SessionState.CLOSING and is_released(session):
         _end(room, session_id, session, SessionEnd.SETTLED)

@@ -240,10 +240,21 @@ def claims_until(session: SessionRecord, leg: Leg) -> int:
     return min(until, session.claims_end) if session.claims_end else until
 
 
-def may_release(session: SessionRecord, leg: Leg, height: int) -> bool:
+def may_release(session: SessionRecord, number: int, height: int) -> bool:
     """Return True if a leg claims nothing more from this block on, and none of its claims is open."""
+    leg = leg_at(session, number)
     is_over = leg.is_over or height > claims_until(session, leg)
-    return leg.left_at > 0 and is_over and not leg.claims and not leg.is_released
+    return _awaits_release(session, number, leg) and is_over
+
+
+def _awaits_release(session: SessionRecord, number: int, leg: Leg) -> bool:
+    """Return True if a leg has left and only the end of its claiming keeps it from its release.
+
+    A spare with pay is released last. Otherwise its pay could take grains that a voucher has promised to a provider.
+    """
+    has_pay = number == SPARE_LEG and leg.claimed > 0 and not leg.is_refuted
+    is_next = not has_pay or all(each.is_released for each in session.legs)
+    return is_next and leg.left_at > 0 and not leg.claims and not leg.is_released
 
 
 def next_step(session: SessionRecord) -> int | None:
@@ -254,8 +265,8 @@ def next_step(session: SessionRecord) -> int | None:
     heights = [] if session.state is SessionState.CLOSING else [session.expires_at]
     if session.state is SessionState.CLOSING and is_released(session):
         heights = [0]
-    for _, leg in all_legs(session):
-        if leg.left_at and not leg.claims and not leg.is_released:
+    for number, leg in all_legs(session):
+        if _awaits_release(session, number, leg):
             heights.append(0 if leg.is_over else claims_until(session, leg) + 1)
     return min(heights, default=None)
 
@@ -300,10 +311,10 @@ def closed(session: SessionRecord, height: int) -> SessionRecord:
 def handed_over(session: SessionRecord, leg: Leg, height: int) -> SessionRecord:
     """Return a session of one leg after its hand-over to a new leg, which begins with the next period.
 
-    The former provider may claim its present period, unless it claims nothing more.
+    The former provider may claim its present period, unless it claims nothing more. The period is its own also then:
+    without one, a leg that left before its first claim would have no period to name.
     """
-    former = session.legs[0]
-    period = session.period if former.is_over else session.period + 1
+    former, period = session.legs[0], session.period + 1
     session = _without_spare(session, height)
     return replace(session, legs=(left(former, height), replace(leg, first_period=period)), period=period)
 

@@ -25,6 +25,7 @@ from gpu_tasks.market.sessions.records import (
 )
 from gpu_tasks.market.sessions.sessions import Sessions
 from gpu_tasks.market.sessions.vouchers import amount_of, session_claim_id
+from gpu_tasks.provider.sessions.session_duty import amount_max
 from runtime.frame.holds import Hold
 from runtime.frame.runtime import Bound
 from runtime.pallets.balances import Balances
@@ -129,20 +130,42 @@ def test_a_proof_passes_and_the_spare_is_paid_by_the_block() -> None:
     assert (spare.collateral, spare.engaged, spare.claimed) == (0, 0, AMOUNT)
     assert secured(chain, chain.keys_of(spare.owner)) == 0, "the collateral stands behind the open proof alone"
     chain.blocks(40)
-    chain.block(signed(CUSTOMER.stash, Sessions.close(session=session_id)))
+    provider = chain.provider(session_id).provider
+    chain.block(
+        signed(provider, Sessions.leave(session=session_id)), signed(CUSTOMER.stash, Sessions.close(session=session_id))
+    )
     closed_at = chain.height
     chain.block()
     owed = SPARE_RATE * (closed_at - spare.since)
     assert owed > AMOUNT
-    assert chain.happened(ev.PlacePaid) == [
+    assert chain.happened(ev.PlacePaid)[1:] == [
         ev.PlacePaid(session_id, SPARE_LEG, spare.owner, spare.device, owed - AMOUNT)
     ]
     assert free(chain, spare.owner) - got >= net(AMOUNT) + net(owed - AMOUNT)
     assert spare.device not in chain.room.occupied or not chain.room.occupied[spare.device].sessions
     chain.play_out(session_id)
-    assert len(chain.happened(ev.PlacePaid)) == 2
     paid = chain.happened(ev.SessionEnded)[-1].paid
     assert before - free(chain, CUSTOMER.stash) == paid >= owed
+
+
+@pytest.mark.parametrize("ends", ["hand over", "close"])
+def test_a_spare_takes_nothing_that_a_voucher_promised(ends: str) -> None:
+    """The customer signs the whole rest away, and lets the spare leave. The provider claims after it."""
+    chain = session_chain(4)
+    session_id, spare = proven(chain, deposit=OGPU // 2, term=2_000)
+    spare = until_proof_ends(chain, session_id)
+    chain.blocks(100)
+    session = chain.session(session_id)
+    rest = amount_max(session, session.legs[0].collateral, left_of(session))
+    claim = chain.claim(session_id, rest * 1_000 // RATE)
+    call = (Sessions.hand_over if ends == "hand over" else Sessions.close)(session=session_id)
+    chain.block(signed(CUSTOMER.stash, call))
+    chain.blocks(2)
+    assert SPARE_RATE * (spare_leg(chain, session_id).left_at - spare.since) > AMOUNT, "the spare has more to get"
+    chain.block(claim)
+    assert chain.session(session_id).legs[0].claims == 1
+    chain.play_out(session_id, 3_000)
+    assert chain.happened(ev.PlacePaid)[-1].leg == SPARE_LEG
 
 
 def test_a_spare_without_a_proof_stands_by_unpaid() -> None:
@@ -229,15 +252,16 @@ def test_an_open_proof_goes_on_after_a_hand_over_or_a_close(ends: str, *, is_tru
     after = until_proof_ends(chain, session_id)
     assert (after.left_at, after.is_refuted, after.claimed) == (left_at, not is_true, AMOUNT)
     chain.block()
-    assert spare_leg(chain, session_id).is_released
+    assert spare_leg(chain, session_id).is_released is not is_true, "a spare with pay waits for the providers"
     owed = max(0, SPARE_RATE * (left_at - spare.since) - AMOUNT) if is_true else 0
-    assert chain.happened(ev.PlacePaid)[-1] == ev.PlacePaid(session_id, SPARE_LEG, spare.owner, spare.device, owed)
     assert chain.device(chain.keys_of(spare.owner)).is_paused is not is_true
     if ends == "hand over":
         assert secured(chain, chain.keys_of(spare.owner)) == session.legs[1].collateral
         chain.block(signed(CUSTOMER.stash, Sessions.close(session=session_id)))
     chain.play_out(session_id)
-    assert len(chain.happened(ev.PlacePaid)) == 2 + (ends == "hand over")
+    paid = chain.happened(ev.PlacePaid)
+    assert len(paid) == 2 + (ends == "hand over")
+    assert paid[-1 if is_true else 0] == ev.PlacePaid(session_id, SPARE_LEG, spare.owner, spare.device, owed)
 
 
 def test_a_session_waits_for_the_open_proof_of_its_spare() -> None:

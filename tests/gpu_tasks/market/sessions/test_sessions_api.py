@@ -5,8 +5,9 @@ from typing import Any
 from gpu_tasks.market.sessions import sessions_api
 from gpu_tasks.market.sessions.records import left_of
 from gpu_tasks.market.sessions.sessions import Sessions
-from gpu_tasks.market.sessions.sessions_api import SessionsApi
+from gpu_tasks.market.sessions.sessions_api import SessionsApi, SessionStatus
 from gpu_tasks.market.sessions.vouchers import session_claim_id
+from runtime.encoding.codec import codec
 from runtime.frame.api import Apis
 from session_chain import DEPOSIT, SIGNER, SessionChain, session_chain
 from simulation.chains.market_chain import CUSTOMER, signed
@@ -39,6 +40,17 @@ def test_a_session_is_shown_with_its_clocks() -> None:
     assert asked(chain, "session", session_id).legs[0].claims_until == 0
     assert asked(chain, "session", bytes(32)) is None
     assert asked(chain, "period_claim", bytes(32)) is None
+
+
+def test_a_provider_that_left_before_its_first_claim_has_a_period() -> None:
+    """Otherwise its spare and its customer could not read the session, nor any other on the same page."""
+    chain = session_chain()
+    session_id = chain.seated()
+    chain.block(signed(chain.provider(session_id).provider, Sessions.leave(session=session_id)))
+    chain.block(signed(SIGNER, Sessions.hand_over(session=session_id)))
+    status = asked(chain, "session", session_id)
+    assert [clock.period for clock in status.legs] == [0, 1]
+    assert codec(SessionStatus).decode(codec(SessionStatus).encode(status)) == status
 
 
 def test_sessions_come_in_pages(monkeypatch: Any) -> None:
