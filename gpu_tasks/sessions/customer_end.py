@@ -36,7 +36,7 @@ PAY_EVERY = UNPAID_TOKENS_MAX // 4
 class SessionFault(CodedError):  # the provider's fault
     """The provider broke the protocol.
 
-    Codes: `not_asked`, `other_period`, `too_many_tokens`, `unknown_totals`.
+    Codes: `no_tokens`, `not_asked`, `other_period`, `too_many_tokens`, `unknown_totals`.
     """
 
 
@@ -133,6 +133,8 @@ class CustomerEnd:
         transcript = self.transcript
         if not transcript.is_answering:
             raise SessionFault("tokens without a request", code="not_asked")
+        if not message.tokens and not message.is_last:
+            raise SessionFault("a message without tokens amid an answer", code="no_tokens")
         transcript.answer(message.tokens, is_last=message.is_last)
         if transcript.place.tokens - self._paid.tokens > UNPAID_TOKENS_MAX:
             raise SessionFault(f"more than {UNPAID_TOKENS_MAX} unpaid tokens", code="too_many_tokens")

@@ -20,6 +20,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
 from typing import Protocol
 
+from gpu_tasks.batches.requests import TOKEN, work_of
 from gpu_tasks.client.sessions.session_store import ChatTurn, SessionFile, SessionLeg
 from gpu_tasks.market.sessions.vouchers import SECRET_BYTES, Voucher
 from gpu_tasks.sessions.customer_end import Arrived, CustomerEnd, SessionFault
@@ -58,7 +59,7 @@ PERIOD_SECONDS = 120.0
 WAIT_TOLD_SECONDS = 3.0
 """A wait that lasts so long is explained."""
 TRIES_MAX = 5
-"""Requests of one turn, one after another, that bring fewer than `UNPAID_TOKENS_MAX` tokens. Each pays its prompt."""
+"""Requests of one turn, one after another, that bring too few tokens (`_tokens_wished`). Each pays its prompt."""
 
 
 class ContinuedForm(StreamedForm, Protocol):
@@ -192,7 +193,7 @@ class SessionClient:
                 # The consumer has left, so the answer's rest would arrive in the next one.
                 await self._leave()
                 raise
-            tries = 0 if len(turn.tokens) - before >= UNPAID_TOKENS_MAX else tries + 1
+            tries = 0 if len(turn.tokens) - before >= self._tokens_wished(request) else tries + 1
             if tries == TRIES_MAX and not turn.is_over:
                 await self._replace(f"it broke off {TRIES_MAX} times")
                 tries = 0
@@ -249,6 +250,13 @@ class SessionClient:
             return self._form.continued(turn.request, turn.tokens)
         except DecodeError:
             return None
+
+    def _tokens_wished(self, request: bytes) -> int:
+        """Return the tokens that make a request worth its prompt.
+
+        A provider that breaks off after fewer each time would be paid more for reading than for answering.
+        """
+        return max(UNPAID_TOKENS_MAX, work_of(self.terms.input_share, self._form.cost_in(request), 0) // TOKEN)
 
     async def _exchange(self, stream: _Stream, turn: ChatTurn, request: bytes) -> AsyncGenerator[Arrived, None]:
         """Ask a request, pay for it, and yield its tokens. The turn is over at the end of a whole answer."""

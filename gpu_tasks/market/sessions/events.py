@@ -159,3 +159,7 @@ class ClaimsOver(DispatchError):
 
 class TooManyUnchecked(DispatchError):
     """The collateral of the session's open claims leaves too little for this one. Wait until one of them ends."""
+
+
+class FormerClaimsFirst(DispatchError):
+    """The former provider claims first after a hand-over, for ten blocks. Wait until it has."""

@@ -59,6 +59,7 @@ from gpu_tasks.market.sessions.records import (
     period_of,
     session_id_of,
     spare_of,
+    waits_for_former,
     with_leg,
 )
 from gpu_tasks.market.sessions.storage import SessionsStorage
@@ -164,6 +165,7 @@ def claim(
     """Let a provider claim a period by a voucher."""
     session = room.session(session_id)
     number, leg = _claiming(room, session, owner)
+    ensure(not waits_for_former(session, number, room.height), ev.FormerClaimsFirst)
     ensure(voucher.session == session_id and voucher.period == period_of(session, number), ev.WrongVoucher)
     totals = voucher.totals
     ensure(totals.requests <= REQUESTS_MAX, ev.VoucherTooLarge)
@@ -192,7 +194,7 @@ def prove_spare(room: SessionsStorage, session_id: bytes, owner: bytes, top: byt
     assert spare is not None, "checked above"
     ensure(not spare.is_over and room.height <= spares.proof_until(spare), ev.ClaimsOver)
     totals = spares.proof_totals(top)
-    amount = amount_of(session.rate, session.input_share, totals)
+    amount = spares.proof_amount(session)
     fees = money.fees_of(session.rules, amount)
     ensure(amount + fees <= left_of(session), ev.VoucherUnfunded)
     collateral = money.collateral_of(session.rules, spares.spare_exposure(session, spare, amount))

@@ -43,6 +43,9 @@ SPARE_LEG = LEGS_MAX
 """The number of the spare's leg."""
 SPARE_PERIOD = 2**32 - 1
 """The period of the spare's proof. The claims of a session are too few to reach it."""
+FORMER_FIRST_BLOCKS = 10
+"""Blocks after a hand-over in which the former provider claims first, about 40 seconds. Otherwise a customer and its
+spare could take the grains that a voucher has promised to the former provider."""
 CLAIMS_OPEN_MAX = 16
 """The most open claims of a leg. A claim is a free call, and costs the blocks work until it ends."""
 
@@ -238,6 +241,12 @@ def claims_until(session: SessionRecord, leg: Leg) -> int:
     """Return the last block in which a leg may claim, however late a hook closes the session."""
     until = (leg.left_at or session.expires_at) + session.rules.settle_blocks
     return min(until, session.claims_end) if session.claims_end else until
+
+
+def waits_for_former(session: SessionRecord, number: int, height: int) -> bool:
+    """Return True if the former provider claims first: a leg after a hand-over claims nothing in this block."""
+    former = session.legs[0]
+    return number > 0 and not former.is_over and height <= former.left_at + FORMER_FIRST_BLOCKS
 
 
 def may_release(session: SessionRecord, number: int, height: int) -> bool:

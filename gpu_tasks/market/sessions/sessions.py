@@ -57,7 +57,7 @@ class Sessions(SessionsStorage, index=22):
         ev.UnknownSession, ev.NoSessions, ev.RateOutOfBounds, ev.TermOutOfBounds, ev.SessionDepositTooSmall,
         ev.TooManySessions, ev.TooManyPlaces, ev.NotSessionParty, ev.SessionNotOpen, ev.SpareUnable, ev.WrongVoucher,
         ev.EmptyVoucher, ev.VoucherTooLarge, ev.VoucherUnfunded, ev.BadVoucherSignature, ev.ClaimsOver,
-        ev.TooManyUnchecked,
+        ev.TooManyUnchecked, ev.FormerClaimsFirst,
     )  # fmt: skip
     hold_reasons = (SESSION_MONEY, SESSION_DEPOSIT)
 

@@ -8,6 +8,7 @@ Invariants: nobody knows the request before the beacon. A proof of one session p
 
 from gpu_tasks.batches.sum_tree import Totals
 from gpu_tasks.market.sessions.records import Leg, SessionRecord
+from gpu_tasks.market.sessions.vouchers import amount_of
 from runtime.cryptography.hashing import blake2_256
 
 SPARE_PART = 4
@@ -31,6 +32,11 @@ def proof_totals(top: bytes) -> Totals:
 def proof_until(spare: Leg) -> int:
     """Return the last block for the proof."""
     return spare.since + PROOF_BLOCKS
+
+
+def proof_amount(session: SessionRecord) -> int:
+    """Return the pay of a proof."""
+    return amount_of(session.rate, session.input_share, proof_totals(bytes(32)))
 
 
 def spare_rate(session: SessionRecord) -> int:

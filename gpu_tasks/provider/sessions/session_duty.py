@@ -33,10 +33,12 @@ from gpu_tasks.market.sessions.records import (
     leg_of,
     period_of,
     spare_of,
+    waits_for_former,
     with_leg,
 )
 from gpu_tasks.market.sessions.sessions import Sessions
 from gpu_tasks.market.sessions.sessions_api import LegClock, SessionStatus
+from gpu_tasks.market.sessions.spares import proof_amount, proof_until
 from gpu_tasks.market.sessions.vouchers import amount_of, session_claim_id
 from gpu_tasks.provider.chain.port import SessionPort, View
 from gpu_tasks.provider.duties.duty import ENDINGS_EVERY_BLOCKS, Duty, telling_refusals
@@ -283,7 +285,12 @@ class SessionDuty(Duty):
             for kept in self._store.periods(held.status.id)
             if kept.is_closed and kept.voucher.period >= held.clock.period
         ]
-        left = held.status.left - sum(amount + fees_of(session.rules, amount) for amount in (*closed, used) if amount)
+        spare = spare_of(session)
+        # A spare's proof may take its grains before the vouchers of these blocks are claimed.
+        is_proving = spare is not None and not spare.is_over and self.book.height <= proof_until(spare)
+        proof = proof_amount(session) if is_proving else 0
+        promised = (*closed, used, proof)
+        left = held.status.left - sum(amount + fees_of(session.rules, amount) for amount in promised if amount)
         return amount_max(session, held.leg.collateral, left)
 
     # ---------------------------------------------------------------------------------------------------------- claims
@@ -302,7 +309,7 @@ class SessionDuty(Duty):
             if kept.state is not PeriodState.CLAIMED and held.has_claimed(kept.voucher.period):
                 self._store.note_claimed(session_id, kept.voucher.period)
         if held.clock.claims_until >= height:
-            await self._claim(held, is_last=not is_open)
+            await self._claim(held, height, is_last=not is_open)
 
     def _end_period(self, held: _Held, served: ServedSession, height: int) -> None:
         """End the present period if it is old, or worth much."""
@@ -327,7 +334,7 @@ class SessionDuty(Duty):
             if not kept.is_closed:
                 self._store.close_period(held.status.id, kept.voucher.period)
 
-    async def _claim(self, held: _Held, *, is_last: bool) -> None:
+    async def _claim(self, held: _Held, height: int, *, is_last: bool) -> None:
         """Claim the next period, if it is closed and the collateral covers it beside the open claims."""
         session_id, session = held.status.id, held.status.session
         periods = {kept.voucher.period: kept for kept in self._store.periods(session_id)}
@@ -337,7 +344,8 @@ class SessionDuty(Duty):
         if kept is None or not kept.is_closed:
             return
         amount, totals = _amount(session, kept), kept.voucher.totals
-        if not amount:  # a session that closed after a prompt that costs nothing
+        # Without an amount: a session that closed after a prompt that costs nothing.
+        if not amount or waits_for_former(session, held.number, height + 1):
             return
         collateral = collateral_of(session.rules, amount, totals.requests)
         if held.leg.claims >= CLAIMS_OPEN_MAX or collateral > held.clock.collateral_left:

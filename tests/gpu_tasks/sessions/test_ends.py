@@ -347,6 +347,17 @@ def test_a_provider_that_sends_too_many_tokens_is_left() -> None:
     assert fault.value.code == "too_many_tokens"
 
 
+def test_a_provider_that_sends_no_tokens_amid_an_answer_is_left() -> None:
+    """Such messages would keep the customer busy, and its patience would never end."""
+    customer = customer_end()
+    customer.ask(asking(QUESTION))
+    customer.paid()
+    with pytest.raises(SessionFault) as fault:
+        customer.take(Tokens((), is_last=False))
+    assert fault.value.code == "no_tokens"
+    assert customer.take(Tokens((), is_last=True)).is_last
+
+
 @given(st.data())
 def test_any_conversation_with_breaks_is_answered_once_and_paid_in_order(data: st.DataObject) -> None:
     """Vouchers only grow, unpaid tokens stay within the limit, and both ends agree after each break."""

@@ -164,6 +164,28 @@ async def test_the_spare_goes_on_with_the_rest_of_an_answer(tmp_path: Path, monk
         await client.close()
 
 
+async def test_a_provider_that_breaks_off_after_64_tokens_is_not_paid_for_the_prompt_each_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The prompts are worth 127 and 95 tokens of an answer, so 64 tokens do not begin the count anew."""
+    monkeypatch.setattr(session_client, "TRIES_MAX", 2)
+    hello, asking_and_paying, parts_of_64_tokens = 2, 5, 8
+    provider = EchoingProvider([hello + asking_and_paying + parts_of_64_tokens] * 2, step=8)
+    reasons: list[str] = []
+
+    async def hand_over(_: int, reason: str) -> NextProvider | None:
+        reasons.append(reason)
+        return None
+
+    with SessionFile(tmp_path, SESSION) as store:
+        client = client_of(store, provider, hand_over)
+        with pytest.raises(ProviderGoneError):
+            await answered(client, asking(bytes(255)))
+        assert len(store.turns[-1].tokens) >= 2 * 64
+        assert reasons == ["it broke off 2 times"]
+        await client.close()
+
+
 async def test_a_provider_that_is_gone_leaves_the_question_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

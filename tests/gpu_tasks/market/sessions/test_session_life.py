@@ -18,7 +18,7 @@ from gpu_tasks.market.inference.events import UnknownService
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.sessions import events as ev
 from gpu_tasks.market.sessions import records
-from gpu_tasks.market.sessions.records import SessionEnd, SessionState, left_of, session_id_of
+from gpu_tasks.market.sessions.records import FORMER_FIRST_BLOCKS, SessionEnd, SessionState, left_of, session_id_of
 from gpu_tasks.market.sessions.sessions import Sessions
 from gpu_tasks.market.sessions.vouchers import session_claim_id
 from runtime.frame.runtime import Bound
@@ -327,9 +327,10 @@ def test_the_spare_goes_on_and_the_former_provider_claims_one_period() -> None:
     assert (second.first_period, chain.session(session_id).period) == (2, 2)
     chain.block(
         refused(former.owner, claims(session_id, 2), ev.WrongVoucher),
-        refused(second.owner, claims(session_id, 1), ev.WrongVoucher),
-        signed(second.owner, claims(session_id, 2)),
+        refused(second.owner, claims(session_id, 1), ev.FormerClaimsFirst),
+        refused(second.owner, claims(session_id, 2), ev.FormerClaimsFirst),
         signed(former.owner, claims(session_id, 1)),
+        signed(second.owner, claims(session_id, 2)),
         refused(former.owner, claims(session_id, 1), ev.ClaimsOver),
         refused(SIGNER, Sessions.hand_over(session=session_id), ev.SpareUnable),
         refused(former.owner, Sessions.close(session=session_id), ev.NotSessionParty),
@@ -340,6 +341,27 @@ def test_the_spare_goes_on_and_the_former_provider_claims_one_period() -> None:
     chain.block(chain.claim(session_id, is_last=True))
     chain.play_out(session_id)
     assert len(chain.happened(ev.PlacePaid)) == 2
+
+
+def test_a_new_provider_takes_nothing_that_the_former_one_was_promised() -> None:
+    """The customer and the spare are one party. It is refused for ten blocks, and the former provider claims."""
+    chain = session_chain()
+    session_id = chain.seated(deposit=OGPU // 2, term=2_000)
+    half = left_of(chain.session(session_id)) * 600 // RATE
+    former = chain.claim(session_id, half)
+    chain.block(signed(CUSTOMER.stash, Sessions.hand_over(session=session_id)))
+    mate = chain.leg(session_id).owner
+    chain.blocks(FORMER_FIRST_BLOCKS - 1)
+    chain.block(refused(mate, claims(session_id, 1, half), ev.FormerClaimsFirst))
+    chain.block(former, refused(mate, claims(session_id, 1, half), ev.VoucherUnfunded))
+
+
+def test_a_silent_former_provider_delays_the_new_one_by_ten_blocks() -> None:
+    chain = session_chain()
+    session_id = chain.seated(term=2_000)
+    chain.block(signed(CUSTOMER.stash, Sessions.hand_over(session=session_id)))
+    chain.blocks(FORMER_FIRST_BLOCKS)
+    chain.block(chain.claim(session_id))
 
 
 def test_a_former_provider_that_claims_nothing_is_free_after_its_window() -> None:

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from echoing_session import asking
 from gpu_tasks.market.claims.claims import ClaimOutcome
 from gpu_tasks.market.sessions.money import collateral_of, fees_of
-from gpu_tasks.market.sessions.records import CLAIMS_OPEN_MAX, with_leg
+from gpu_tasks.market.sessions.records import CLAIMS_OPEN_MAX, FORMER_FIRST_BLOCKS, with_leg
+from gpu_tasks.market.sessions.spares import PROOF_BLOCKS, proof_amount
 from gpu_tasks.market.sessions.vouchers import session_claim_id
 from gpu_tasks.provider.execution.device_times import Activity
 from gpu_tasks.provider.sessions.session_duty import PERIOD_BLOCKS, URGENT_BLOCKS, amount_max
@@ -264,6 +265,42 @@ async def test_a_former_provider_notes_its_claim_and_the_rest_of_its_place(tmp_p
         assert [payment.grains for payment in played.earnings.read()] == [AMOUNT - AMOUNT * 3 // 100] * 2
         assert played.store.noted() == []
         assert played.duty.find(SESSION) is None
+
+
+async def test_a_new_provider_lets_the_former_one_claim_first(tmp_path: Path) -> None:
+    """The chain would refuse its claim for ten blocks."""
+    async with playing(tmp_path) as played:
+        chain = played.chain
+        chain.open(SESSION, spare=True)
+        await played.step(2)
+        chain.hand_over(SESSION)
+        handed_at = chain.height
+        await played.step(2)
+        await chat(played, a_customer(1), QUESTION)
+        chain.close(SESSION)
+        while chain.height < handed_at + FORMER_FIRST_BLOCKS:
+            assert claims_of(chain) == []
+            await played.step()
+        await played.step(2)
+        assert claims_of(chain) == [(1, True)]
+
+
+async def test_the_proof_of_a_spare_keeps_its_part_of_the_deposit(tmp_path: Path) -> None:
+    """A voucher for it would find too little once the proof has come."""
+    async with playing(tmp_path) as played:
+        chain = played.chain
+        session = chain.open(SESSION, deposit=1)
+        proof = proof_amount(session)
+        least = AMOUNT + fees_of(session.rules, AMOUNT)
+        chain.open(SESSION, deposit=least + proof + fees_of(session.rules, proof) - 1)
+        await played.step()
+        customer = a_customer()
+        serving = await customer.enter(_Entrance(played, SESSION))
+        assert await customer.refusal_of(QUESTION) == "deposit_spent"
+        customer.hang_up()
+        await serving
+        await played.step(PROOF_BLOCKS + 1)
+        await chat(played, a_customer(), QUESTION)
 
 
 async def test_an_idle_place_is_paid_by_the_block(tmp_path: Path) -> None:
