@@ -35,6 +35,11 @@ from wallet.errors import CodedError
 NOTHING = Place(0, 0)
 NO_TOTALS = Totals(0, 0, 0, bytes(32))
 REASON_MAX = 200
+PAID_FOR_ONE_LOST = 16
+"""The paid tokens for which one more token may stay unpaid. A customer that comes back pays the tokens that arrived, so
+it could claim each time that none did."""
+LOSSES_FIRST = UNPAID_TOKENS_MAX * PAID_FOR_ONE_LOST
+"""The right of a new session to unpaid tokens: `UNPAID_TOKENS_MAX`, each worth `PAID_FOR_ONE_LOST`."""
 VerifyVoucher = Callable[[Voucher, bytes], bool]
 """Returns True if the session's signer has signed the voucher."""
 
@@ -102,9 +107,15 @@ class ProviderEnd:
     """One period of a session at its provider. A break of the stream does not end it."""
 
     def __init__(
-        self, terms: SessionTerms, period: int, form: StreamedForm, verify: VerifyVoucher, amount_max: int
+        self,
+        terms: SessionTerms,
+        period: int,
+        form: StreamedForm,
+        verify: VerifyVoucher,
+        amount_max: int,
+        losses: int = LOSSES_FIRST,
     ) -> None:
-        """Start a period in which vouchers may reach `amount_max` grains."""
+        """Start a period in which vouchers may reach `amount_max` grains. `losses` is that of the former end."""
         self.terms = terms
         self.period = period
         self.transcript: Transcript | None = None
@@ -115,6 +126,8 @@ class ProviderEnd:
         self._form = form
         self._verify = verify
         self.amount_max = amount_max
+        self.losses = losses
+        """The right to leave tokens unpaid. Each paid token adds 1, and each lost one takes `PAID_FOR_ONE_LOST`."""
 
     def resume(self, transcript: Transcript, newest: KeepVoucher) -> None:
         """Go on from the disk, with the transcript up to its newest voucher.
@@ -149,6 +162,11 @@ class ProviderEnd:
         if transcript is None or not transcript.exchanges or transcript.place.requests != self._paid.requests:
             return ()
         return tuple(transcript.exchanges[-1].tokens[self._paid.tokens :])
+
+    @property
+    def losses_after(self) -> int:
+        """The right to leave tokens unpaid, once the present ones are given up."""
+        return self.losses - PAID_FOR_ONE_LOST * len(self.unpaid)
 
     def take(self, message: CustomerMessage) -> list[Step]:
         """Return the steps that a message causes. Raise SessionRefusal for a message that is not due."""
@@ -193,6 +211,9 @@ class ProviderEnd:
             raise SessionRefusal("answering", "the last answer is not over", is_final=False)
         if not self.is_settled:
             raise SessionRefusal("unpaid", "the last answer is not paid", is_final=False)
+        losses = self.losses_after
+        if losses < 0:
+            raise SessionRefusal("unpaid", "too many tokens of former answers are not paid", is_final=False)
         # The customer has paid what it received before the break.
         transcript.cut_to(self._paid)
         if len(transcript.exchanges) >= ITEMS_MAX:
@@ -204,7 +225,7 @@ class ProviderEnd:
         except SessionRefusal:
             transcript.cut_to(self._paid)
             raise
-        self._may_stay_unpaid = False
+        self._may_stay_unpaid, self.losses = False, losses
         return [keep, Begin(ask.request)]
 
     def _check_price(self, request: bytes) -> None:
@@ -229,6 +250,8 @@ class ProviderEnd:
         voucher = Voucher(self.terms.session, self.period, totals)
         if not self._verify(voucher, signature):
             raise SessionRefusal("wrong_signature", "the session's signer did not sign the voucher")
+        before = self._paid.tokens if place.requests == self._paid.requests else 0
+        self.losses += place.tokens - before
         self.newest, self._paid = KeepVoucher(voucher, signature), place
         return self.newest
 

@@ -36,6 +36,8 @@ from gpu_tasks.sessions.messages import (
     framed,
 )
 from gpu_tasks.sessions.provider_end import (
+    LOSSES_FIRST,
+    PAID_FOR_ONE_LOST,
     Begin,
     KeepVoucher,
     ProviderEnd,
@@ -148,6 +150,7 @@ class ServedSession:
         """The period that takes vouchers."""
         self._unpaid: tuple[KeepVoucher, tuple[int, ...]] | None = None
         """The newest voucher of the former stream, and at most `UNPAID_TOKENS_MAX` tokens that it sent beyond it."""
+        self._losses = LOSSES_FIRST
         self._conversation: _Conversation | None = None
         self._one = asyncio.Lock()
         self._is_over = False
@@ -206,13 +209,16 @@ class ServedSession:
     # ------------------------------------------------------------------------------------------- for its conversations
 
     def close_period(self) -> None:
-        """Begin the next period."""
+        """Begin the next period. Unpaid tokens of the former one are lost."""
+        if self._unpaid is not None:
+            self._losses -= PAID_FOR_ONE_LOST * len(self._unpaid[1])
+            self._unpaid = None
         self._store.close_period(self.terms.session, self.period)
         self.period += 1
 
     def new_end(self) -> ProviderEnd:
         """Return the provider's end of the present period, as the disk has it."""
-        end = ProviderEnd(self.terms, self.period, self._form, self._verify, self._amount_max(0))
+        end = ProviderEnd(self.terms, self.period, self._form, self._verify, self._amount_max(0), self._losses)
         kept = self.kept
         if kept is not None:
             transcript = self._store.transcript(self.terms.genesis, kept, self._form)
@@ -225,6 +231,7 @@ class ServedSession:
     def keep_unpaid(self, end: ProviderEnd) -> None:
         """Remember the unpaid tokens of a stream that ends."""
         self._unpaid = None if end.newest is None else (end.newest, end.unpaid)
+        self._losses = end.losses
 
     def keep(self, end: ProviderEnd, kept: KeepVoucher) -> None:
         """Write a voucher."""
@@ -298,6 +305,8 @@ class _Conversation:
     def next_period(self) -> None:
         """Begin the next period, between two requests."""
         over = self._session.period
+        if self.end is not None:
+            self._session.keep_unpaid(self.end)
         self._session.close_period()
         self._send(PeriodOver(over))
         self._open()

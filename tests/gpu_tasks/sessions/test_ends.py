@@ -347,6 +347,35 @@ def test_a_provider_that_sends_too_many_tokens_is_left() -> None:
     assert fault.value.code == "too_many_tokens"
 
 
+def test_a_customer_that_comes_back_for_each_answer_gets_few_tokens_unpaid() -> None:
+    """It pays the prompts alone, and says each time that no token arrived. Each paid token gives a sixteenth back."""
+    pair = Pair()
+    for _ in range(2):
+        _ask_and_take_all_unpaid(pair)
+    assert _refusal(pair, bytes(200)) == "unpaid"
+    pair = Pair()
+    for _ in range(16):
+        pair.ask(bytes(64))
+        pair.finish()
+    for _ in range(3):
+        _ask_and_take_all_unpaid(pair)
+    assert _refusal(pair, bytes(200)) == "unpaid"
+
+
+def _ask_and_take_all_unpaid(pair: Pair) -> None:
+    request = asking(bytes(200))
+    voucher = pair.customer.ask(request)
+    pair.customer.paid()
+    pair.provider.take(Ask(request, voucher.totals, signature_of(voucher)))
+    pair.provider.answer(bytes_of(UNPAID_TOKENS_MAX), is_last=False)
+    pair.enter()
+
+
+def bytes_of(count: int) -> tuple[int, ...]:
+    """Return tokens of an answer."""
+    return (0,) * count
+
+
 def test_a_provider_that_sends_no_tokens_amid_an_answer_is_left() -> None:
     """Such messages would keep the customer busy, and its patience would never end."""
     customer = customer_end()

@@ -427,3 +427,29 @@ async def test_a_restarted_daemon_goes_on_from_its_disk(tmp_path: Path) -> None:
         database.close()
     assert bytes(customer.received) == QUESTION[: len(customer.received)]
     assert len(customer.received) > 90
+
+
+@pytest.mark.parametrize("ends_periods", [False, True])
+async def test_losses_count_over_streams_and_periods(store: SessionStore, *, ends_periods: bool) -> None:
+    """A customer that takes 64 tokens, leaves, and comes back for the next ones is refused at the third time."""
+    session, customer = served(store, limits=SLOW), FakeCustomer()
+    for _ in range(2):
+        serving = customer.connect(session)
+        await customer.step(pays=False)
+        # It says that no token of the former answer arrived.
+        customer.end.transcript.cut_to(customer.end._paid)
+        customer.ask(bytes(200))
+        begun = len(customer.received)
+        while len(customer.received) < begun + UNPAID_TOKENS_MAX:
+            await customer.step(pays=False)
+        customer.hang_up()
+        await serving
+        if ends_periods:
+            assert session.end_period()
+            customer.end._next_period()
+    serving = customer.connect(session)
+    await customer.step(pays=False)
+    customer.end.transcript.cut_to(customer.end._paid)
+    assert await customer.refusal_of(bytes(200)) == "unpaid"
+    customer.hang_up()
+    await serving
