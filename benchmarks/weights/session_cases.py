@@ -10,6 +10,7 @@ from benchmarks.weights.world import World
 from gpu_tasks.batches.sum_tree import Totals
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.sessions.records import (
+    FORMER_FIRST_BLOCKS,
     PLACES_MAX,
     SESSIONS_PER_CUSTOMER_MAX,
     TERM_MAX,
@@ -107,6 +108,8 @@ class SessionCases:
         found.call(CUSTOMER.stash, Sessions.close(session=session_id))
         found.call(CUSTOMER.stash, hand_over)
         world.block(signed(CUSTOMER.stash, hand_over))
+        # The former provider claims first.
+        world.blocks(FORMER_FIRST_BLOCKS)
         session = self._session(session_id)
         voucher = Voucher(session_id, session.period, Totals(1, 64, 64, bytes(32)))
         public, secret = SIGNERS[scheme]

@@ -12,7 +12,7 @@ from devnet.stage.measuring.session_ledger import SessionLedger, price_of_period
 from gpu_tasks.batches.sum_tree import Totals
 from gpu_tasks.market.claims.claims import ClaimOutcome
 from gpu_tasks.market.claims.result_claims import ResultClaims
-from gpu_tasks.market.sessions.records import SESSION_MONEY
+from gpu_tasks.market.sessions.records import FORMER_FIRST_BLOCKS, SESSION_MONEY
 from gpu_tasks.market.sessions.sessions import Sessions
 from runtime.pallets.staking.trust_lock import Paid
 from session_chain import ALWAYS, DEPOSIT, SIGNER, SessionChain, claims, proves, session_chain
@@ -65,7 +65,7 @@ def a_checked_session(chain: SessionChain) -> bytes:
     chain.block(signed(former, claims(session_id, 0, 600)))
     chain.play(2)
     chain.block(signed(CUSTOMER.stash, Sessions.hand_over(session=session_id)))
-    chain.play(5)
+    chain.play(FORMER_FIRST_BLOCKS)
     chain.block(chain.claim(session_id, 64))
     chain.play(2)
     chain.block(signed(SIGNER, Sessions.close(session=session_id)))
