@@ -100,7 +100,11 @@ class Keyring:
                 f"there is no key {name!r} in {self.folder}. Did you mean {similar_name}?", code="unknown_key"
             )
         shown_names = ", ".join(key_names[:NAMES_SHOWN]) + (", …" if len(key_names) > NAMES_SHOWN else "")
-        next_step = f"There are: {shown_names}" if key_names else "Make one with `new`, or store one with `import`"
+        next_step = (
+            f"There are: {shown_names}"
+            if key_names
+            else "Make one with `ogpu-wallet new`, or store one with `ogpu-wallet import`"
+        )
         return KeyringError(f"there is no key {name!r} in {self.folder}. {next_step}", code="unknown_key")
 
     def _store(self, name: str, key_file: KeyFile, before_stored: Callable[[], None]) -> None:

@@ -131,8 +131,8 @@ async def named_budget(client: ChainClient, text: str, account: bytes) -> Budget
     match = only_match(text, digits, {budget.id: None for budget in known})
     if match is None:
         raise BudgetError(
-            f"no budget of this key begins with {text}. It was closed, or it belongs to others. `ogpu budget ps` "
-            "shows yours",
+            f"no budget of this key begins with {text}. It was closed, its owner revoked this key, or it "
+            "belongs to others. `ogpu budget ps` lists the budgets that this key may spend",
             code="budget_unknown",
         )
     return next(budget for budget in known if budget.id == match)
@@ -173,9 +173,9 @@ async def require_caps(client: ChainClient, buyer: Buyer, outlay: Outlay) -> Non
         )
     _require_cap(dearest, caps.unit, "a unit's price or a session's deposit", "unit_cap", "Lower the price or the "
                  "deposit, or ask the budget's owner to raise the cap")  # fmt: skip
-    _require_cap(outlay.amount, max(0, caps.day - rights.spent_today), "today", "day_cap",
+    _require_cap(outlay.amount, max(0, caps.day - rights.spent_today), "the rest of the day", "day_cap",
                  "Wait for the next day of 21,600 blocks, or ask the budget's owner to raise the cap")  # fmt: skip
-    _require_cap(outlay.amount, max(0, caps.total - rights.spent_total), "in all", "total_cap",
+    _require_cap(outlay.amount, max(0, caps.total - rights.spent_total), "the rest of its grant", "total_cap",
                  "Ask the budget's owner to raise the cap")  # fmt: skip
 
 

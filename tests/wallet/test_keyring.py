@@ -51,7 +51,7 @@ def test_add_get_unlock_remove(keyring: Keyring) -> None:
 def test_an_absent_folder_is_an_empty_keyring(tmp_path: Path) -> None:
     ring = Keyring(tmp_path / "none")
     assert ring.names() == []
-    with pytest.raises(KeyringError, match=r"no key 'alice' in .*`new`"):
+    with pytest.raises(KeyringError, match=r"no key 'alice' in .*`ogpu-wallet new`"):
         ring.get("alice")
 
 

@@ -23,7 +23,7 @@ from gpu_tasks.tasks.quantities import TimeSpan
 from runtime.encoding.types import GRAINS_PER_OGPU
 from runtime.pallets.balances import Balances
 from runtime.pallets.utility import Utility
-from wallet.amounts import Grains, counted
+from wallet.amounts import Grains, counted, format_amount
 from wallet.client import ChainClient, Outcome
 
 FEES = GRAINS_PER_OGPU // 10
@@ -78,6 +78,7 @@ async def grant(
     facts = {
         "budget": found.id,
         **_caps_facts(key, caps, chain_time),
+        **({} if by.session.output.as_json else {"services": _services_text(caps)}),
         **({} if before is None else {"spent_before": Grains(before.spent_total)}),
         "for_its_fees": Grains(fees),
     }
@@ -93,10 +94,14 @@ def _caps_facts(key: bytes, caps: Caps, chain_time: ChainTime) -> dict[str, Any]
         "per_unit": Grains(caps.unit),
         "per_day": Grains(caps.day),
         "total": Grains(caps.total),
-        "services": ", ".join(map(str, caps.services)) or "all",
+        "services": list(caps.services),
         "expires_at_block": caps.expires_at,
         "expires_about": date_text(chain_time.block_ms(caps.expires_at)),
     }
+
+
+def _services_text(caps: Caps) -> str:
+    return ", ".join(map(str, caps.services)) or "all"
 
 
 @reads
@@ -145,7 +150,6 @@ def _delegate_facts(delegate: DelegateStatus, chain_time: ChainTime) -> dict[str
     facts = _caps_facts(delegate.key, delegate.caps, chain_time)
     return {
         **facts,
-        "services": list(delegate.caps.services),
         "spent_today": Grains(delegate.spent_today),
         "spent_in_all": Grains(delegate.spent_total),
         "is_expired": delegate.caps.expires_at <= chain_time.height,
@@ -159,7 +163,7 @@ def _delegate_row(budget: BudgetStatus, delegate: DelegateStatus, chain_time: Ch
     return {
         **facts,
         "budget": budget.id[:4],
-        "services": ", ".join(map(str, delegate.caps.services)) or "all",
+        "services": _services_text(delegate.caps),
         "expires": f"block {expires_at:,} ({left})",
     }
 
@@ -179,6 +183,12 @@ async def revoke(by: Planning, budget: str, delegate: str) -> PlannedCall:
 async def withdraw(by: Planning, budget: str, amount: int) -> PlannedCall:
     """Carry out `ogpu budget withdraw`."""
     found = await named_budget(by.client, budget, by.payer.account)
+    if amount > found.free:
+        raise BudgetError(
+            f"the budget has {format_amount(found.free)} oGPU free. Units and sessions hold "
+            f"{format_amount(found.held)} oGPU. Withdraw less, or wait until they end",
+            code="funds",
+        )
     facts = {"budget": found.id, "amount": Grains(amount), "free_before": Grains(found.free)}
     return planned(by.session.output, Budgets.withdraw(budget=found.id, amount=amount), facts)
 
@@ -187,6 +197,12 @@ async def withdraw(by: Planning, budget: str, amount: int) -> PlannedCall:
 async def close(by: Planning, budget: str) -> PlannedCall:
     """Carry out `ogpu budget close`."""
     found = await named_budget(by.client, budget, by.payer.account)
+    if found.held and not found.delegates:
+        raise BudgetError(
+            f"units or sessions still hold {format_amount(found.held)} oGPU of the budget. The deposit of an ended "
+            "unit returns after 7,200 blocks. Take the free money with `ogpu budget withdraw`, and close it later",
+            code="budget_in_use",
+        )
     return planned(
         by.session.output, Budgets.close(budget=found.id), {"budget": found.id, "returns": Grains(found.free)}
     )

@@ -51,9 +51,12 @@ from wallet.keypair import Keypair
 from wallet.rpc import NodeUnreachableError, RpcError
 
 QUESTION_CHARACTERS_MAX = 256 * 1024
+QUOTED_MAX = 120
+"""The characters of an earlier question that a note repeats."""
 PROMPT = "> "
 Awaited = TypeVar("Awaited")
 COST, QUIT = "/cost", "/quit"
+COMMANDS = f"{COST} shows the cost, {QUIT} leaves, Ctrl-C cuts an answer"
 LAST_ANSWERS = (
     "the rest of the deposit may be too small for another answer of this length. Use fewer --max-tokens, or open "
     "another session"
@@ -350,13 +353,13 @@ class Screen:
         if self.is_json:
             facts = {
                 "answer": answer, "tokens_in": cost.tokens_in, "tokens_out": cost.tokens_out,
-                "cost": Grains(cost.grains), "left": Grains(left),
+                "cost": Grains(cost.grains), "for_tokens": Grains(left),
             }  # fmt: skip
             click.echo(json.dumps({name: plain(value) for name, value in facts.items()}))
             return
         click.echo()
         tokens = f"{counted(cost.tokens_in, 'token')} in, {cost.tokens_out:,} out"
-        click.echo(f"[{tokens}, {as_text(Grains(cost.grains))}; {as_text(Grains(left))} left]", err=True)
+        click.echo(f"[{tokens}, {as_text(Grains(cost.grains))}; {as_text(Grains(left))} left for tokens]", err=True)
 
     def broken(self) -> None:
         """End the line of an answer that an error cut."""
@@ -414,12 +417,14 @@ async def _converse(
     with interrupts.caught():
         if question is None:
             await asyncio.gather(stream.enter(), asyncio.to_thread(talk.prepare))
-            click.echo(f"Type a question. {COST} shows the cost, {QUIT} leaves, Ctrl-C cuts an answer.", err=True)
+            click.echo(f"Type a question. {COMMANDS}.", err=True)
             async with leaving_when_over(stream, interrupts):
                 await conversation(talk, screen, Terminal(), interrupts, left)
             return
         if talk.is_amid_answer:
-            note("an earlier answer was cut by the end of its program. It comes first")
+            note(
+                f"an earlier program stopped amid an answer. It comes first. The question: {_shortened(talk.question)}"
+            )
             await answer_to(talk, screen, interrupts, left, None)
         await answer_to(talk, screen, interrupts, left, question)
 
@@ -444,6 +449,8 @@ async def conversation(
     """Answer a person's questions until they leave. An answer that was cut by the end of a program goes on first."""
     question: str | None = None
     is_answering = talk.is_amid_answer
+    if is_answering:
+        note(f"an earlier program stopped amid an answer. It comes first. The question: {_shortened(talk.question)}")
     while not interrupts.leaving.is_set():
         if is_answering:
             try:
@@ -459,7 +466,19 @@ async def conversation(
             return
         if word == COST:
             click.echo(f"{as_text(Grains(left()))} left for tokens", err=True)
-        is_answering = word not in ("", COST)
+        elif _is_mistyped(word):
+            note(f"{word} is no command, so nothing was sent or paid. {COMMANDS}")
+        is_answering = word not in ("", COST) and not _is_mistyped(word)
+
+
+def _shortened(question: str) -> str:
+    line = harmless(" ".join(question.split()))
+    return line if len(line) <= QUOTED_MAX else f"{line[:QUOTED_MAX]}…"
+
+
+def _is_mistyped(word: str) -> bool:
+    """Return True for a word after a slash alone: a person who types it wants a command, and no answer to pay."""
+    return word != COST and word.startswith("/") and word[1:].isalpha()
 
 
 _GOES_ON = frozenset({"bad_request", "question_too_long"})

@@ -156,6 +156,7 @@ async def sold_model(client: ChainClient, text: str, wanted: int | None) -> tupl
     ]
     matching = [(number, service) for number, service in streamed if _is_named(text, number, service)]
     if not matching:
+        _require_pace(text, services, wanted)
         names = ", ".join(sorted({service.terms.name.decode(errors="replace") for _, service in streamed})) or "none"
         raise SessionError(
             f"no open service sells {text!r} in sessions. Services with sessions: {names}. See `ogpu offer services`",
@@ -170,6 +171,21 @@ async def sold_model(client: ChainClient, text: str, wanted: int | None) -> tupl
             f"{form.name} does not stream its answers. Buy single answers with `ogpu unit post`", code="not_streamed"
         )
     return number, service, form
+
+
+def _require_pace(text: str, services: Mapping[int, Service], wanted: int | None) -> None:
+    """Raise SessionError if services sell a model, but all of them without a pace."""
+    sold = [
+        str(number)
+        for number, service in services.items()
+        if service.is_open and wanted in (None, number) and _is_named(text, number, service)
+    ]
+    if sold:
+        raise SessionError(
+            f"service {', '.join(sold)} sells {text}, but has no pace, and sessions need one. Buy single answers with "
+            f"`ogpu unit post --service {sold[0]}`, or create a service with `ogpu offer create-service --pace N`",
+            code="no_pace",
+        )
 
 
 def _is_named(text: str, number: int, service: Service) -> bool:

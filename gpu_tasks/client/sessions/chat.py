@@ -60,6 +60,11 @@ class Chat:
         return bool(self._store.turns) and not self._store.turns[-1].is_over
 
     @property
+    def question(self) -> str:
+        """The newest question."""
+        return self._store.turns[-1].question
+
+    @property
     def answer_price(self) -> int:
         """The grains of a whole answer, beside its question."""
         return self._client.terms.amount(Totals(1, 0, self._max_tokens, bytes(32)))

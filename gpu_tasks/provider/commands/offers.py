@@ -6,8 +6,10 @@ from collections.abc import Callable
 
 from gpu_tasks.data import market_reads
 from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus
 from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.inference.services import pace_of
 from gpu_tasks.market.sessions.sessions import Sessions
 from gpu_tasks.provider.commands.calls import make, only
 from gpu_tasks.provider.commands.options import ProviderError, ProviderOptions, device_named, own_devices
@@ -41,12 +43,25 @@ def offer(options: ProviderOptions, device: str, service: int, ask: int, places:
         else:
             deposit = Grains(await client.read(InferenceMarket.offer_deposit.item))
             planned = [Planned(call, facts={"stash_locks": deposit})]
+        if places:
+            await _require_pace(client, service)
         if places is not None:
             # After the offer, without which a device has no places.
             planned += only(Sessions.offer_places(device=status.id, service=service, places=places))
         return planned
 
     make(options.session, lambda: options.key, plan, dry_run=dry_run)
+
+
+async def _require_pace(client: ChainClient, service: int) -> None:
+    """Raise ProviderError for places in a service without a pace: no customer can open a session of it."""
+    found = await market_reads.service(client, service, await client.finalized())
+    if found is not None and not pace_of(found.terms, DeviceClass.CPU):
+        raise ProviderError(
+            f"service {service} has no pace, and sessions need one. Offer the device without --places, or offer "
+            "places in a service that has a pace: `ogpu offer services` shows it",
+            code="no_pace",
+        )
 
 
 def withdraw_offer(options: ProviderOptions, device: str, service: int, dry_run: bool) -> None:

@@ -42,7 +42,8 @@ def sessions(options: ProviderOptions) -> None:
         )
     )
     if not by_id:
-        note("no open sessions. `offer DEVICE --places N` offers places")
+        note("no open sessions. A customer's session comes by a draw, once a device offers places: "
+             "`ogpu-provider offer DEVICE --service N --ask OGPU --places N`")  # fmt: skip
     rows = [session_row(session, owner, kept.get(session.id, [])) for owner, session in by_id.values()]
     options.output.rows("Sessions", COLUMNS, rows)
 

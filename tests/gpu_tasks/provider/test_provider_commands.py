@@ -15,7 +15,7 @@ from cli.wallet.program import main as wallet
 from genesis import dev_accounts
 from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus
 from gpu_tasks.provider.cli import main
-from gpu_tasks.provider.commands import inventory, leave
+from gpu_tasks.provider.commands import inventory, leave, offers
 from gpu_tasks.provider.commands.options import devices_of
 from gpu_tasks.provider.programs.means import ProgramMeans
 from gpu_tasks.provider.tasks.policy import BidPolicy, price_of, price_text
@@ -272,6 +272,9 @@ def test_a_provider_joins_changes_its_offer_and_leaves(eve: Operator) -> None:
     assert "stash_locks" not in eve.answer(*offer, "--dry-run"), "for another price nothing more is locked"
     planned = eve.answer(*offer, "--places", "3", "--dry-run")
     assert planned["calls"] == "InferenceMarket.offer, Sessions.offer_places"
+    with pytest.MonkeyPatch.context() as unpaced:
+        unpaced.setattr(offers, "pace_of", lambda *_: 0)
+        assert eve.refused_code(*offer, "--places", "3", "--dry-run") == "no_pace"
     assert eve.answer("sessions") == []
     assert eve.answer("status")["devices"][0]["asks"] == [{"service": 0, "ask": {"grains": "50000000", "ogpu": "0.5"}}]
 

@@ -112,6 +112,7 @@ def test_a_grant_brings_fees_to_an_empty_account_alone(shop: Shop) -> None:
     assert (again["call"], grains(again["for_its_fees"]), grains(again["spent_before"])) == ("Budgets.grant", 0, 0)
     named = answer(shop("budget", "grant", budget, "//Till", *CAPS, "--for", "1d", "--fees", "2", *OWNER, "--dry-run"))
     assert (named["call"], grains(named["for_its_fees"])) == ("Utility.batch_all", 2 * GRAINS_PER_OGPU)
+    assert (first["services"], shop.owned()[0]["delegates"][0]["services"]) == ([], [])
 
 
 def test_a_delegate_posts_once_and_finds_its_units(shop: Shop) -> None:
@@ -130,6 +131,8 @@ def test_a_delegate_posts_once_and_finds_its_units(shop: Shop) -> None:
     assert shown["customer"] == row["account"]
     assert ended_code(shop("unit", "cancel", units[0], *DELEGATE, "--yes")) == "not_owner"
     assert answer(shop("unit", "result", units[0][:10], *DELEGATE))["state"] == "queued"
+    shop("budget", "revoke", budget, "//Till", *OWNER, "--yes")
+    assert ended_code(shop("budget", "close", budget, *OWNER, "--yes")) == "budget_in_use"
     # Ferdie is another key, and its own units are other units.
     assert answer(shop("unit", "list", *OWNER)) == []
 
@@ -214,7 +217,7 @@ def test_wrong_input_is_refused_with_a_code(shop: Shop) -> None:
         ("budget", "close", "budget", *OWNER, "--yes"): "invalid_id",
         ("budget", "close", "0x" + "12" * 32, *OWNER, "--yes"): "budget_unknown",
         ("budget", "close", "0x12345", *OWNER, "--yes"): "budget_unknown",
-        ("budget", "withdraw", budget, "11", *OWNER, "--yes"): "FundsUnavailable",
+        ("budget", "withdraw", budget, "11", *OWNER, "--yes"): "funds",
         ("budget", "close", budget, "--key", "//Bob", "--yes"): "Budgets.NotBudgetOwner",
         ("budget", "create", "--deposit", "1", *OWNER): "no_terminal",
     }.items():  # fmt: skip

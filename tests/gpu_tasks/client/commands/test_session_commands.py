@@ -66,11 +66,15 @@ def test_a_session_is_opened_listed_and_closed(tmp_path: Path) -> None:
 
 
 def test_each_refusal_has_its_code(tmp_path: Path) -> None:
+    plain = ("--workload", "matmul-hash", "--name", "plain", "--price-min", "0.1", "--price-max", "1", "--ramp", "9")
     with chain(tmp_path, beat_seconds=0.1) as url:
+        create = ("offer", "create-service", *plain, "--commit-window", "60", "--max-tokens", "64", "--key", "//Ferdie")
+        assert answer(ogpu(tmp_path, url, *create, "--yes"))["success"]
         cases: dict[tuple[str, ...], str] = {
             ("session", "open", "nothing", "--key", "//Ferdie", "--yes"): "model_unsold",
             ("session", "open", "ogpu-bytes", "--service", "7", "--key", "//Ferdie", "--yes"): "model_unsold",
             ("session", "open", "ogpu-bytes", "--key", "//Ferdie", "--yes"): "no_places",
+            ("session", "open", "plain", "--key", "//Ferdie", "--yes"): "no_pace",
             (*OPEN, "--term", "3", "--yes"): "term_range",
             (*OPEN, "--term", "2d", "--yes"): "term_range",
             (*OPEN, "--term", "100", "--deposit", "1", "--yes"): "no_place",

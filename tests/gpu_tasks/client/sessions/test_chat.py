@@ -84,6 +84,26 @@ async def test_a_chat_tells_the_model_its_earlier_turns(tmp_path: Path, capsys: 
     assert told.err.count("left") == 4
 
 
+async def test_a_mistyped_command_is_not_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with SessionFile(tmp_path, SESSION) as store:
+        provider = EchoingProvider()
+        await Room(store, provider).hold("/help", "/", "/etc/hosts", "/exit")
+        assert [turn.question for turn in store.turns] == ["/", "/etc/hosts"]
+    assert "/help" in capsys.readouterr().err
+
+
+async def test_a_cut_answer_comes_first_with_its_question(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with SessionFile(tmp_path, SESSION) as store:
+        room = Room(store, EchoingProvider())
+        store.begin_turn("why\x1b[2J", room.talk.request("why"))
+        await room.hold("b")
+        assert [turn.is_over for turn in store.turns] == [True, True]
+    told = capsys.readouterr()
+    assert told.out == "1 why\n3 b\n"
+    assert "why" in told.err.splitlines()[0]
+    assert "\x1b" not in told.err
+
+
 async def test_a_long_chat_forgets_its_oldest_turns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with SessionFile(tmp_path, SESSION) as store:
         await Room(store, EchoingProvider()).hold("a", "b", "c", "d", "e")
@@ -108,6 +128,7 @@ async def test_lines_of_json_hold_pieces_and_the_answer(tmp_path: Path, capsys: 
     *pieces, answer = map(json.loads, capsys.readouterr().out.splitlines())
     assert "".join(piece["text"] for piece in pieces) == answer["answer"] == "1 why"
     assert (answer["tokens_in"], answer["tokens_out"], answer["cost"]["grains"]) == (5, 5, "7500")
+    assert int(answer["for_tokens"]["grains"]) >= 0
 
 
 async def test_control_characters_of_a_model_do_not_reach_the_terminal(
