@@ -13,6 +13,7 @@ from typing import Self
 from cli.ids import first_digits, only_match
 from gpu_tasks.market.budgets.budgets import Budgets
 from gpu_tasks.market.budgets.budgets_api import BUDGETS_SHOWN_MAX, BudgetStatus, DelegateStatus
+from gpu_tasks.market.budgets.records import DAY_BLOCKS
 from runtime.cryptography import ss58
 from runtime.frame.call import Call
 from wallet.amounts import format_amount
@@ -173,8 +174,10 @@ async def require_caps(client: ChainClient, buyer: Buyer, outlay: Outlay) -> Non
         )
     _require_cap(dearest, caps.unit, "a unit's price or a session's deposit", "unit_cap", "Lower the price or the "
                  "deposit, or ask the budget's owner to raise the cap")  # fmt: skip
+    height = await client.height(await client.finalized())
+    wait = f"Wait {DAY_BLOCKS - height % DAY_BLOCKS:,} blocks for the next day"
     _require_cap(outlay.amount, max(0, caps.day - rights.spent_today), "the rest of the day", "day_cap",
-                 "Wait for the next day of 21,600 blocks, or ask the budget's owner to raise the cap")  # fmt: skip
+                 f"{wait}, or ask the budget's owner to raise the cap")  # fmt: skip
     _require_cap(outlay.amount, max(0, caps.total - rights.spent_total), "the rest of its grant", "total_cap",
                  "Ask the budget's owner to raise the cap")  # fmt: skip
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from gpu_tasks.market.sessions.records import PeriodClaim
+from gpu_tasks.market.sessions.sessions import Sessions
 from gpu_tasks.market.sessions.sessions_api import SESSIONS_SHOWN_MAX, DevicePlaces, SessionStatus
 from wallet.client import ChainClient
 
@@ -36,6 +39,14 @@ async def period_claim(chain: ChainClient, claim_id: bytes, at: bytes | None = N
     """Return the period of an open claim, or None for a claim of another market."""
     found: PeriodClaim | None = await chain.query("SessionsApi_period_claim", claim_id, at=at)
     return found
+
+
+async def offered_places(
+    chain: ChainClient, offers: Sequence[tuple[int, bytes]], at: bytes | None = None
+) -> dict[tuple[int, bytes], int]:
+    """Return the places that devices offer, by service and device, for those of some offers with places."""
+    found = await chain.read_many(Sessions.place_offers, offers, at=at) if offers else []
+    return {key: offer.places for key, offer in zip(offers, found, strict=True) if offer is not None}
 
 
 async def places(chain: ChainClient, device_id: bytes, service: int, at: bytes | None = None) -> DevicePlaces:

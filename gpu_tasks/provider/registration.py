@@ -6,7 +6,7 @@ form one extrinsic of the stash, so all of them succeed or none.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +16,7 @@ from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import DeviceClass, Provider, device_id_of
 from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus
 from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.sessions.sessions import Sessions
 from gpu_tasks.provider.chain.task_records import spendable
 from gpu_tasks.provider.execution.gpu import Hardware
 from gpu_tasks.provider.keys import PROVIDER_KEY_BALANCE, PROVIDER_KEY_LEAST
@@ -221,13 +222,17 @@ async def what_is_there(chain_client: ChainClient, registration: Registration) -
     }
 
 
-def unregistration_calls(device_status: DeviceStatus) -> list[Call]:
-    """Return the calls that take a device out of the market and release its bond."""
+def unregistration_calls(device_status: DeviceStatus, places: Iterable[int]) -> list[Call]:
+    """Return the calls that take a device out of the market and release its bond.
+
+    `places` are the services with its places, which outlive its offers.
+    """
+    placeless = [Sessions.offer_places(device=device_status.id, service=service, places=0) for service in places]
     withdrawn = [
         InferenceMarket.withdraw_offer(device=device_status.id, service=service_number)
         for service_number, _ in device_status.offers
     ]
-    return [*withdrawn, Devices.unregister_device(device=device_status.id)]
+    return [*placeless, *withdrawn, Devices.unregister_device(device=device_status.id)]
 
 
 async def withdrawal_calls(chain_client: ChainClient, provider_stash: bytes) -> list[Call]:

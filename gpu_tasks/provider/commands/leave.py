@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from gpu_tasks.data import market_reads, session_reads
 from gpu_tasks.provider.commands.calls import make
 from gpu_tasks.provider.commands.options import ProviderError, ProviderOptions, StashOptions, device_named, devices_of
 from gpu_tasks.provider.registration import (
@@ -32,7 +33,11 @@ def unregister(options: ProviderOptions, device: str, stash: StashOptions, dry_r
                 "and try again in some blocks",
                 code="device_busy",
             )
-        return [Planned(call, alters=True) for call in unregistration_calls(status)]
+        final = await client.finalized()
+        everywhere = [(service, status.id) for service in await market_reads.services(client, final)]
+        places = await session_reads.offered_places(client, everywhere, final)
+        calls = unregistration_calls(status, [service for service, _ in places])
+        return [Planned(call, alters=True) for call in calls]
 
     make(session, lambda: stash.key(options), plan, dry_run=dry_run, is_agreed=yes)
 

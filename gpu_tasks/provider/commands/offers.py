@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gpu_tasks.data import market_reads
+from gpu_tasks.data import market_reads, session_reads
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus
@@ -65,10 +65,10 @@ async def _require_pace(client: ChainClient, service: int) -> None:
 
 
 def withdraw_offer(options: ProviderOptions, device: str, service: int, dry_run: bool) -> None:
-    """End an offer."""
+    """End an offer, and its places."""
 
-    def chosen(statuses: list[DeviceStatus]) -> list[Call]:
-        status = device_named(device, statuses)
+    async def plan(client: ChainClient, signing_key: Keypair) -> list[Planned]:
+        status = device_named(device, await own_devices(client, signing_key))
         offered_services = [number for number, _ in status.offers]
         if service not in offered_services:
             listed_services = ", ".join(map(str, offered_services)) or "none"
@@ -76,9 +76,11 @@ def withdraw_offer(options: ProviderOptions, device: str, service: int, dry_run:
                 f"0x{status.id.hex()} does not offer service {service}. It offers: {listed_services}",
                 code="not_offered",
             )
-        return [InferenceMarket.withdraw_offer(device=status.id, service=service)]
+        places = await session_reads.offered_places(client, [(service, status.id)], await client.finalized())
+        ended = [Sessions.offer_places(device=status.id, service=service, places=0)] if places else []
+        return only(*ended, InferenceMarket.withdraw_offer(device=status.id, service=service))
 
-    _make_changes(options, chosen, dry_run=dry_run)
+    make(options.session, lambda: options.key, plan, dry_run=dry_run)
 
 
 def queue(options: ProviderOptions, device: str, units: int, dry_run: bool) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from cli.session import note
-from gpu_tasks.data import claim_reads
+from gpu_tasks.data import claim_reads, session_reads
 from gpu_tasks.data.proven_rates import why_no_work
 from gpu_tasks.market.capacity.standing import ProvenRates
 from gpu_tasks.market.claims.claims import ClaimStage
@@ -33,7 +34,7 @@ from gpu_tasks.provider.tasks.policy_file import is_draining
 from gpu_tasks.provider.utilisation import UTILISATION_FOLDER, present_notes
 from runtime.cryptography import ss58
 from runtime.pallets.staking.trust_stake import TrustStake
-from wallet.amounts import Grains, format_amount
+from wallet.amounts import Grains, counted, format_amount
 
 HARDWARE = ("number", "name", "class", "memory_mib", "driver", "uuid_hash", "note")
 DEVICES = ("device", "class", "bond", "secured", "paused", "assignment", "behind", "queue", "proven", "asks")
@@ -110,8 +111,10 @@ async def _show_status(options: ProviderOptions, chain: LiveChain) -> None:
     # The search reads recent blocks one by one, so only a pause by a loss starts it.
     newest = await newest_losses(chain.client, chain.stash, options.base_path) if has_losses else {}
     proven_rates = (await chain.roll_call([device_status.id for device_status in statuses])).rates
+    offered = [(number, status.id) for status in statuses for number, _ in status.offers]
+    places = await session_reads.offered_places(chain.client, offered, await chain.client.finalized())
     device_rows = [
-        _device_row(device_status, notes.get(device_status.id), proven_rates)
+        _device_row(device_status, notes.get(device_status.id), proven_rates, places)
         | _lost_row(
             newest.get(device_status.id) if is_by_loss(device_status, device_notes.get(device_status.id)) else None
         )
@@ -153,7 +156,12 @@ async def _claims(chain: LiveChain) -> list[dict[str, Any]]:
     return [claim_row(each, chain.stash) for each in claims]
 
 
-def _device_row(device_status: DeviceStatus, pause_note: PauseNote | None, proven_rates: ProvenRates) -> dict[str, Any]:
+def _device_row(
+    device_status: DeviceStatus,
+    pause_note: PauseNote | None,
+    proven_rates: ProvenRates,
+    places: Mapping[tuple[int, bytes], int],
+) -> dict[str, Any]:
     return {
         "device": device_status.id,
         "class": device_status.device.kind.name.lower(),
@@ -167,7 +175,10 @@ def _device_row(device_status: DeviceStatus, pause_note: PauseNote | None, prove
         "queue": device_status.device.queue,
         "proven": proven_rates.proven.get(device_status.id, 0),
         "why_no_work": why_no_work(proven_rates, device_status.id, device_status.device.kind) or None,
-        "asks": [{"service": number, "ask": Grains(device_offer.ask)} for number, device_offer in device_status.offers],
+        "asks": [
+            {"service": number, "ask": Grains(offer.ask), "places": places.get((number, device_status.id), 0)}
+            for number, offer in device_status.offers
+        ],
     }
 
 
@@ -217,7 +228,9 @@ def ballot_row(ballot_status: BallotStatus) -> dict[str, Any]:
 
 def _asked_text(asked_prices: list[dict[str, int]]) -> str:
     return ", ".join(
-        f"service {asked_price['service']}: {format_amount(asked_price['ask'])} oGPU" for asked_price in asked_prices
+        f"service {each['service']}: {format_amount(each['ask'])} oGPU"
+        + (f" ({counted(each['places'], 'place')})" if each["places"] else "")
+        for each in asked_prices
     )
 
 

@@ -202,10 +202,11 @@ def test_a_device_that_works_leaves_room_for_every_column(capsys: pytest.Capture
         "behind": 2,
         "queue": 7,
         "proven": 0,
-        "asks": [{"service": 0, "ask": Grains(1_200_000)}],
+        "asks": [{"service": 0, "ask": Grains(1_200_000), "places": 2}],
     }
     Output(as_json=False).rows("Devices on the chain", DEVICES, [device_shown(row)])
     shown = capsys.readouterr().out
     assert all(name in shown for name in DEVICES)
     assert "0xe14b355a" in shown
+    assert "2 places" in " ".join(shown.split())
     assert "service 0: 0.012 oGPU" in shown

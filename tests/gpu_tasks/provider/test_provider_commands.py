@@ -275,13 +275,17 @@ def test_a_provider_joins_changes_its_offer_and_leaves(eve: Operator) -> None:
     with pytest.MonkeyPatch.context() as unpaced:
         unpaced.setattr(offers, "pace_of", lambda *_: 0)
         assert eve.refused_code(*offer, "--places", "3", "--dry-run") == "no_pace"
+    eve.answer(*offer, "--places", "3")
+    ask = {"service": 0, "ask": {"grains": "50000000", "ogpu": "0.5"}, "places": 3}
     assert eve.answer("sessions") == []
-    assert eve.answer("status")["devices"][0]["asks"] == [{"service": 0, "ask": {"grains": "50000000", "ogpu": "0.5"}}]
+    assert eve.answer("status")["devices"][0]["asks"] == [ask]
 
     assert device in eve.refusal("withdraw-bond", "--key", "//Eve")
     planned = eve.answer("unregister", device[:10], "--key", "//Eve", "--dry-run")
     assert planned["comes_back"]["ogpu"] == "100.1"
-    assert planned["calls"] == "InferenceMarket.withdraw_offer, Devices.unregister_device"
+    assert planned["calls"] == "Sessions.offer_places, InferenceMarket.withdraw_offer, Devices.unregister_device"
+    planned = eve.answer("withdraw-offer", device[:10], "--service", "0", "--dry-run")
+    assert planned["calls"] == "Sessions.offer_places, InferenceMarket.withdraw_offer"
     _leaves_asked(eve, "unregister", device[:10])
     assert eve.answer("status")["devices"] == []
     assert eve.refused_code("unregister", device, "--key", "//Eve") == "unknown_device"
