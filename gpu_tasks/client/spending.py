@@ -73,7 +73,7 @@ class BoughtItem:
     fees: int
     """Transaction fees, and the prepaid duty calls of a unit."""
     paid: int
-    """The money paid to providers and checkers, or burned. For an open session, what its vouchers promise so far."""
+    """The money paid to providers and checkers, or burned. For an open session, its cost if it ended at this block."""
     state: str = OPEN
 
     @property

@@ -19,6 +19,7 @@ COLUMNS = (
     "session", "device", "role", "state", "service", "since", "until", "period", "tokens", "unclaimed", "claimed",
 )  # fmt: skip
 SPARE, SERVING, LEFT = "spare", "serves", "has left"
+NO_JOURNAL = "{} has no journal, so tokens and unclaimed pay are unknown. Give the daemon's --base-path"
 
 
 def sessions(options: ProviderOptions) -> None:
@@ -44,12 +45,14 @@ def sessions(options: ProviderOptions) -> None:
     if not by_id:
         note("no open sessions. A customer's session comes by a draw, once a device offers places: "
              "`ogpu-provider offer DEVICE --service N --ask OGPU --places N`")  # fmt: skip
-    rows = [session_row(session, owner, kept.get(session.id, [])) for owner, session in by_id.values()]
+    elif not kept:
+        note(NO_JOURNAL.format(options.base_path))
+    rows = [session_row(session, owner, kept.get(session.id)) for owner, session in by_id.values()]
     options.output.rows("Sessions", COLUMNS, rows)
 
 
-def session_row(status: SessionStatus, owner: bytes, kept: list[KeptPeriod]) -> dict[str, Any]:
-    """Return a row. `kept` are the vouchers of the session on this machine."""
+def session_row(status: SessionStatus, owner: bytes, kept: list[KeptPeriod] | None) -> dict[str, Any]:
+    """Return a row. `kept` are the vouchers of the session in the journal, None without a journal."""
     session, number = status.session, leg_of(status.session, owner)
     row: dict[str, Any] = {
         "session": f"0x{status.id.hex()}",
@@ -63,14 +66,14 @@ def session_row(status: SessionStatus, owner: bytes, kept: list[KeptPeriod]) -> 
         none = {"period": 0, "tokens": 0, "unclaimed": Grains(0), "claimed": Grains(claimed)}
         return row | none | {"device": f"0x{device.hex()}", "role": SPARE, "since": since}
     leg, period = session.legs[number], status.legs[number].period
-    open_totals = [each.voucher.totals for each in kept if each.voucher.period >= period]
+    open_totals = [each.voucher.totals for each in kept or () if each.voucher.period >= period]
     unclaimed = sum(amount_of(session.rate, session.input_share, totals) for totals in open_totals)
     return row | {
         "device": f"0x{leg.device.hex()}",
         "role": LEFT if leg.left_at else SERVING,
         "since": leg.since,
         "period": period,
-        "tokens": sum(totals.tokens_out for totals in open_totals),
-        "unclaimed": Grains(unclaimed),
+        "tokens": None if kept is None else sum(totals.tokens_out for totals in open_totals),
+        "unclaimed": None if kept is None else Grains(unclaimed),
         "claimed": Grains(leg.claimed),
     }

@@ -37,6 +37,14 @@ async def test_a_row_has_the_pay_of_the_periods_that_no_claim_covers() -> None:
     assert (row["role"], row["period"], row["tokens"], row["unclaimed"]) == ("serves", 1, 12, Grains(12_000))
 
 
+async def test_without_a_journal_the_unclaimed_pay_is_unknown() -> None:
+    """Another base path than the daemon's has no vouchers; zero would be a wrong figure."""
+    row = session_row(await _status(), STASH, None)
+    assert (row["role"], row["tokens"], row["unclaimed"]) == ("serves", None, None)
+    row = session_row(await _status(), STASH, [])
+    assert (row["tokens"], row["unclaimed"]) == (0, Grains(0))
+
+
 async def test_a_spare_has_claimed_the_price_of_its_proof() -> None:
     """Its row names its own device."""
     status = await _status()
