@@ -49,7 +49,8 @@ SHORT_FORMS = {
 def main() -> None:
     """Buy GPU work: units of inference, training tasks and containers.
 
-    Where a command takes an id, type the whole id, its first digits such as 0x8a61, or `last` for your newest one.
+    Where a command takes an id, type the whole id or its first digits, such as 0x8a61.
+    `last` is your newest unit, task or run.
     Amounts are in oGPU: 0.05 or "0.05 oGPU".
 
     Shell completion: eval "$(_OGPU_COMPLETE=bash_source ogpu)" (or zsh_source, fish_source).
