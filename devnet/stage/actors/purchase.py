@@ -30,6 +30,8 @@ from wallet.client import ChainClient
 
 DEFAULT_PROMPTS = Path(devnet.__file__).parent / "prompts.txt"
 MAX_TOKENS = 48
+RECORDS = "postings"
+"""The folder of the records of purchases, in the devnet's folder of purchases."""
 RACER_COUNT = 2
 SERVICE_NUMBER = 0
 PRICE_MAX = 5_000_000
@@ -79,7 +81,9 @@ def write_prompts(stage: Stage, name: str, prompts: Sequence[str]) -> Path:
 def post_arguments(
     prompts_file: Path, racers: int = RACER_COUNT, price: str = format_amount(PRICE_MAX), **options: object
 ) -> list[str]:
-    """Return the words of `ogpu unit post` behind the command."""
+    """Return the words of `ogpu unit post` behind the command. Its records lie beside the prompts."""
+    # In the user's home they would outlive the devnet, and the next one is the same chain to them.
+    options.setdefault("postings", prompts_file.parent / RECORDS)
     arguments = [str(prompts_file), "--key", CUSTOMER_KEY, "--racers", str(racers), "--price", price, "--yes"]
     return arguments + [
         argument
@@ -162,7 +166,9 @@ def buy_answers(stage: Stage, prompts_file: Path, out: Path, *words: str, **opti
     Raise DevnetError if the command fails. `words` and `options` are more of its options.
     """
     first_height = stage.next_height()
-    stage.ogpu("unit post", *post_arguments(prompts_file, out=out, **options), *words)
+    # The prompts may be an example outside the devnet's folder.
+    records = stage.devnet.purchases / RECORDS
+    stage.ogpu("unit post", *post_arguments(prompts_file, out=out, postings=records, **options), *words)
     rows = sorted(map(json.loads, out.read_text(encoding="utf-8").splitlines()), key=lambda row: row["index"])
     unit = json.loads(stage.ogpu("unit show", "last", is_shown=False))["unit"]
     prompts = prompts_file.read_text(encoding="utf-8").splitlines()

@@ -1,11 +1,15 @@
-"""The prompts of the demo, from a file of an untrusted author."""
+"""The prompts of the demo, from a file of an untrusted author, and the records of its purchases."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from devnet.launcher.folder import DevnetError
+from devnet.launcher.layout import Devnet
 from devnet.stage.actors import purchase
+from devnet.stage.network import Stage
+from devnet.stage.report import Narrator
 
 
 def test_prompts_are_repeated_when_there_are_too_few(tmp_path: Path) -> None:
@@ -35,3 +39,24 @@ def test_there_are_default_prompts_for_every_unit_of_the_demo() -> None:
 )
 def test_a_text_is_shown_as_one_harmless_line(text: str | None, line: str) -> None:
     assert purchase.one_line(text) == line
+
+
+def test_the_records_of_a_purchase_end_with_its_devnet(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The next devnet is the same chain to a record, and would be taken for a second try of the purchase."""
+    stage, typed = Stage(Devnet(tmp_path, ()), Narrator(1)), list[tuple[str, ...]]()
+    stage.devnet.purchases.mkdir()
+    out, prompts = stage.devnet.purchases / "answers.jsonl", tmp_path / "elsewhere.txt"
+    prompts.write_text("one\n")
+
+    def ogpu(_: Stage, command: str, *words: str, **__: object) -> str:
+        typed.append((command, *words))
+        out.write_text('{"index": 0, "text": "two"}\n')
+        return json.dumps({"unit": "0x01"})
+
+    monkeypatch.setattr(Stage, "ogpu", ogpu)
+    monkeypatch.setattr(Stage, "next_height", lambda _: 7)
+    assert purchase.buy_answers(stage, prompts, out).texts == ["two"]
+    posted = typed[0]
+    assert posted[posted.index("--postings") + 1] == str(stage.devnet.purchases / "postings")
+    words = purchase.post_arguments(purchase.write_prompts(stage, "prompts", ["one"]))
+    assert words[words.index("--postings") + 1] == str(stage.devnet.purchases / "postings")
